@@ -1,0 +1,98 @@
+"""What a tool's body may ask of the call it runs in.
+
+A ContextVar, because the body is plain user code called by the driver: it reaches
+`say()` or `idempotency_key()` from any depth without passing an object along.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar, cast
+
+from standfast.errors import Misuse, OutsideACall
+
+T = TypeVar("T")
+
+
+class Stopped(BaseException):
+    """Unwinds synchronous code whose call has been cut. Never catch it."""
+
+
+class StopToken(Protocol):
+    """Lets long synchronous code notice that it should end."""
+
+    @property
+    def stopped(self) -> bool:
+        """True once the call has been cut."""
+        ...
+
+    def check(self) -> None:
+        """Unwind now if the call has been cut."""
+        ...
+
+
+class CallContext(Protocol):
+    """The call a body runs in, as seen by the body."""
+
+    key: str
+
+    @property
+    def stop_token(self) -> StopToken: ...
+
+    @property
+    def in_process_tool(self) -> bool:
+        """True in the process of a `process=True` tool: programs stay in its group."""
+        ...
+
+    def use(self, type_: type[Any]) -> Any: ...
+
+    def say(self, text: str) -> None: ...
+
+    def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None: ...
+
+    def progress(self, fraction: float, text: str) -> None: ...
+
+
+current_call: ContextVar[CallContext | None] = ContextVar("standfast_call", default=None)
+
+
+def _context(asked: str) -> CallContext:
+    context = current_call.get()
+    if context is None:
+        raise OutsideACall(
+            f"{asked} was used outside a tool's body",
+            hint="it works in code that run.call performs; in unit tests use standfast.testing.tool_context()",
+        )
+    return context
+
+
+def idempotency_key() -> str:
+    """The call's key: the same on every retry, resume and takeover."""
+    return _context("idempotency_key()").key
+
+
+def use(type_: type[T]) -> T:
+    """The dependency given as `Runtime(provide={type_: ...})`."""
+    return cast("T", _context("use()").use(type_))
+
+
+def say(text: str) -> None:
+    """Add to this call's output: shown live, kept when the call is cut."""
+    _context("say()").say(text)
+
+
+def spend(input_tokens: int = 0, output_tokens: int = 0, cost: float = 0) -> None:
+    """Count what this call used into the run's budget."""
+    if input_tokens < 0 or output_tokens < 0 or cost < 0:
+        raise Misuse("spend() takes no negative amounts", hint="a budget only counts up")
+    _context("spend()").spend(input_tokens, output_tokens, cost)
+
+
+def progress(fraction: float, text: str = "") -> None:
+    """Say how far this call is, from 0 to 1."""
+    _context("progress()").progress(min(1.0, max(0.0, fraction)), text)
+
+
+def stop_token() -> StopToken:
+    """A token that tells long synchronous code when to end."""
+    return _context("stop_token()").stop_token

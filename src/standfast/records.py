@@ -1,0 +1,334 @@
+"""The plain values that pass between standfast and its users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import JsonValue
+
+Json: TypeAlias = dict[str, JsonValue]
+
+R = TypeVar("R")
+B = TypeVar("B")
+
+Effect = Literal["read", "idempotent", "write", "irreversible"]
+Settles = Literal["step", "run", "never"]
+Undo = Literal["step", "all", "none"]
+When = Literal["now", "next", "later"]
+NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
+
+Status = Literal["queued", "running", "pausing", "paused", "cancelling", "cancelled", "done", "failed"]
+LIVE: tuple[Status, ...] = ("queued", "running", "pausing", "paused", "cancelling")
+ENDED: tuple[Status, ...] = ("cancelled", "done", "failed")
+
+Hold = Literal[
+    "user", "budget", "loop", "asks", "waiting", "in_doubt", "stale", "diverged", "error", "tripwire", "halted"
+]
+
+
+# --- what a step returns -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[R]):
+    """The run is finished, with this result."""
+
+    result: R
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing to do until mail comes: paused(waiting)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The stage is taken again, after a boundary."""
+
+
+# --- what a person decides about a call in doubt -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The effect took place, with this result."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotHappened:
+    """The effect did not take place; the call may be issued with the same key."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAgain:
+    """Ask the probe once more."""
+
+
+Decision: TypeAlias = Happened | NotHappened | CheckAgain
+
+
+# --- what a verb answers -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CallRef:
+    """A call, named so that a person knows which one is meant."""
+
+    id: str
+    tool: str
+    effect: Effect = "read"
+    since: float = 0.0
+    title: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The verb holds from `at` on, durably. `in_flight` names the calls it could not precede."""
+
+    at: float
+    seq: int
+    in_flight: tuple[CallRef, ...] = ()
+    mail: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A verb with its arguments, ready to be sent: `await handle.choose(choice)`."""
+
+    verb: str
+    args: Json = field(default_factory=dict[str, JsonValue])
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The verb makes no sense now; nothing was changed. `choices` are what would."""
+
+    why: str
+    choices: tuple[Choice, ...] = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class TooLate:
+    """The run had already reached `status`; nothing was changed."""
+
+    status: Status
+
+    def __bool__(self) -> bool:
+        return False
+
+
+Answer: TypeAlias = Accepted | Refused | TooLate
+
+
+# --- budgets ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Caps that pause (or cancel) a run; None means no cap."""
+
+    steps: int | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    repeats: int | None = None
+    then: Literal["pause", "cancel"] = "pause"
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a run has used so far, its children included."""
+
+    steps: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+# --- what tools, undos and probes are given --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Performed(Generic[R, B]):
+    """A call as its undo or probe sees it. `result` is None when it was cut or is in doubt."""
+
+    key: str
+    args: dict[str, Any]
+    before: B
+    result: R | None
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a program ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+# --- mail ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something a person sent into the run."""
+
+    id: str
+    text: str
+    data: JsonValue = None
+    when: When = "next"
+    by: str | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MailView:
+    """A piece of mail and what became of it."""
+
+    id: str
+    kind: Literal["redirect", "message"]
+    text: str
+    when: str
+    by: str | None
+    at: float
+    status: Literal["pending", "consumed", "returned"]
+    step: int | None = None
+    reason: str = ""
+    disposition: str = ""
+
+
+# --- views --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """A line of the plan that people see."""
+
+    id: str
+    title: str
+    status: Literal["queued", "running", "done", "dropped"] = "queued"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something only a person can settle. `choices` can be sent back as they are."""
+
+    id: str
+    kind: NeedKind
+    text: str
+    call: str | None = None
+    since: float = 0.0
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """What an earlier attempt at this step left: partial text, finished and cut calls."""
+
+    text: str = ""
+    finished: tuple[CallRef, ...] = ()
+    cut: tuple[CallRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run as people see it now."""
+
+    id: str
+    agent: str
+    status: Status
+    holds: tuple[Hold, ...] = ()
+    waiting_for: str = ""
+    step: int = 0
+    attempt: int = 0
+    epoch: int = 0
+    seq: int = 0
+    plan: tuple[PlanItem, ...] = ()
+    elapsed: float = 0.0
+    paused_for: float = 0.0
+    created_at: float = 0.0
+    budget: Budget = field(default_factory=Budget)
+    spent: Spent = field(default_factory=Spent)
+    frames: tuple[Json, ...] = ()
+    mail: tuple[MailView, ...] = ()
+    needs: tuple[Need, ...] = ()
+    in_flight: tuple[CallRef, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    parent: str | None = None
+    changed: str = ""
+    error: str = ""
+    traceback: str = ""
+    driver: str = ""
+
+
+# --- receipts -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A call the stop found in flight, and how it ended."""
+
+    call: CallRef
+    outcome: Literal["aborted", "finished", "failed", "in_doubt", "still_running"]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """An effect the stop set out to take back, and what became of that."""
+
+    call: CallRef
+    outcome: Literal["undone", "failed", "impossible", "in_doubt"]
+    tries: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    """Something that could not be stopped or undone."""
+
+    what: str
+    why: str
+    call: CallRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a stop did. Everything in it is counted or recorded, never assumed."""
+
+    run: str
+    status: Status
+    asked_at: float
+    accepted_at: float
+    settled_at: float
+    by: str | None = None
+    reason: str = ""
+    finished_steps: int = 0
+    in_flight: tuple[InFlight, ...] = ()
+    undone: tuple[Undone, ...] = ()
+    residue: tuple[Residue, ...] = ()
+    kept: tuple[CallRef, ...] = ()
+    partial_output: str = ""
+    result: JsonValue = None
+    calls_after_cancel: int = 0
+    usage: Spent = field(default_factory=Spent)
+    trigger: str = "user"
+    undo: Undo | None = None
+    soft: bool = False
