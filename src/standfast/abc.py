@@ -1,0 +1,198 @@
+"""The seams: what can be replaced, and what a replacement must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+from standfast.events import Event
+from standfast.records import Json
+from standfast.rows import CallRow, LeaseRow, MailRow, RunRow
+
+T = TypeVar("T")
+
+Point = Literal["admitted", "performed", "recorded"]
+
+
+class Clock(Protocol):
+    """Time. Wall time is for people, monotonic time for deadlines."""
+
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Ids(Protocol):
+    """Where new ids come from."""
+
+    def run(self) -> str: ...
+
+    def mail(self) -> str: ...
+
+    def process(self) -> str: ...
+
+
+class Points(Protocol):
+    """Places in a call's life where a test may stop the world. None of them exists in production."""
+
+    async def reached(self, run: str, tool: str, point: Point) -> None: ...
+
+
+class Cursor(Protocol):
+    """The part of sqlite3.Cursor that the store uses."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+
+class Connection(Protocol):
+    """The part of sqlite3.Connection that the store uses; raises sqlite3's exceptions."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[[str], Connection]
+
+
+class Tx(Protocol):
+    """One transaction. All of it is written, or none."""
+
+    now: float
+
+    def run(self, id: str) -> RunRow | None: ...  # noqa: A002 - the word users know
+
+    def run_n(self, n: int) -> RunRow | None: ...
+
+    def insert_run(self, row: RunRow, events: Sequence[Event], state: bytes) -> None: ...
+
+    def advance(self, row: RunRow, events: Sequence[Event], seq: int, step: int | None, state: bytes | None) -> bool:
+        """The driver's own progress from `seq`; False, and nothing written, if the run has moved since."""
+        ...
+
+    def save(self, row: RunRow, events: Sequence[Event], *, state: bytes | None = None) -> None:
+        """Write a row read in this transaction, with what happened; `state` makes a new snapshot."""
+        ...
+
+    def snapshot(self, row: RunRow, step: int | None = None) -> tuple[int, bytes] | None: ...
+
+    def record(self, n: int, after: int, limit: int = ...) -> list[tuple[int, list[Event]]]: ...
+
+    def insert_call(self, call: CallRow) -> None: ...
+
+    def update_call(self, call: CallRow) -> None: ...
+
+    def call(self, n: int, id: str) -> CallRow | None: ...  # noqa: A002
+
+    def calls_of_step(self, n: int, epoch: int, step: int) -> list[CallRow]: ...
+
+    def calls(self, n: int) -> list[CallRow]: ...
+
+    def ledger(self, n: int) -> list[CallRow]: ...
+
+    def open_calls(self, n: int) -> list[CallRow]: ...
+
+    def insert_mail(self, mail: MailRow) -> None: ...
+
+    def update_mail(self, mail: MailRow) -> None: ...
+
+    def pending_mail(self, n: int) -> list[MailRow]: ...
+
+    def mail(self, n: int) -> list[MailRow]: ...
+
+    def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None: ...
+
+    def read_log(self, log: str, start: int, stop: int) -> list[bytes]: ...
+
+    def answered(self, request_id: str) -> tuple[str, str, str] | None: ...
+
+    def remember(self, request_id: str, run: str, verb: str, answer: str) -> None: ...
+
+    def signal(self, run: str) -> None: ...
+
+    def signals(self, after: int) -> list[tuple[int, str]]: ...
+
+    def last_signal(self) -> int: ...
+
+    def put_lease(self, lease: LeaseRow) -> None: ...
+
+    def bump_lease(self, id: str) -> bool: ...  # noqa: A002
+
+    def drop_lease(self, id: str) -> None: ...  # noqa: A002
+
+    def leases(self) -> list[LeaseRow]: ...
+
+    def put_contract(self, id: str, agent: str, doc: Json) -> None: ...  # noqa: A002
+
+    def contract(self, id: str) -> Json | None: ...  # noqa: A002
+
+    def contract_of(self, agent: str) -> tuple[str, Json] | None: ...
+
+    def children(self, parent: str, *, live: bool) -> list[str]: ...
+
+    def claimable(self) -> list[tuple[str, str, str, str | None]]: ...
+
+    def due(self, now: float) -> list[str]: ...
+
+    def next_wake(self) -> float | None: ...
+
+    def list_runs(
+        self,
+        *,
+        status: Sequence[str] | None,
+        agent: str | None,
+        labels: dict[str, str] | None,
+        needs: bool | None,
+        limit: int,
+        before: str | None,
+    ) -> list[RunRow]: ...
+
+
+class GroupWriter(Protocol):
+    """Commits what was submitted in one tick of an event loop together."""
+
+    def submit(self, op: Operation) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class Operation(Protocol):
+    """Something to be written by a group writer: run in a transaction, then told how it ended.
+
+    `perform` may be run more than once (a transaction that failed is tried again), so it
+    must not change anything but the transaction before `committed` is called.
+    """
+
+    def perform(self, tx: Tx) -> None: ...
+
+    def committed(self) -> None: ...
+
+    def failed(self, error: BaseException) -> None: ...
+
+
+class Store(Protocol):
+    """Where runs live. Reads never wait; writes wait a bounded time for the lock."""
+
+    def read(self, op: Callable[[Tx], T]) -> T: ...
+
+    def write(self, op: Callable[[Tx], T]) -> T: ...
+
+    def version(self) -> int:
+        """Changes when anybody has written. A hint, never a guard."""
+        ...
+
+    def exists(self) -> bool: ...
+
+    def create(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Probe = Callable[..., Awaitable[Any]]

@@ -1,0 +1,435 @@
+"""The record's events: a typed union, each with its `seq` and time.
+
+Everything shown, streamed or proved comes from these. They are written as JSON, one
+row a commit, and read back through `decode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from standfast.records import CallRef, Effect, Json, PlanItem, Receipt, Status, Undo
+
+
+@dataclass(slots=True, kw_only=True)
+class _Event:
+    seq: int = 0
+    at: float = 0.0
+
+
+# --- the life of a run -----------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class RunStarted(_Event):
+    type: Literal["run_started"] = "run_started"
+    agent: str
+    by: str | None = None
+    reason: str = ""
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    parent: str | None = None
+    forked_from: str | None = None
+    status: Status = "queued"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunClaimed(_Event):
+    type: Literal["run_claimed"] = "run_claimed"
+    driver: str
+    fence: int
+    step: int
+    attempt: int
+    taken_from: str | None = None
+    status: Status = "running"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunReleased(_Event):
+    type: Literal["run_released"] = "run_released"
+    driver: str
+    why: str
+    status: Status = "queued"
+
+
+@dataclass(slots=True, kw_only=True)
+class PauseAsked(_Event):
+    type: Literal["pause_asked"] = "pause_asked"
+    by: str | None
+    reason: str
+    in_flight: Sequence[CallRef] = ()
+    status: Status
+
+
+@dataclass(slots=True, kw_only=True)
+class RunPaused(_Event):
+    type: Literal["run_paused"] = "run_paused"
+    holds: Sequence[str]
+    text: str = ""
+    residue: Sequence[str] = ()
+    status: Status = "paused"
+
+
+@dataclass(slots=True, kw_only=True)
+class ResumeAsked(_Event):
+    type: Literal["resume_asked"] = "resume_asked"
+    by: str | None
+    reason: str
+    note: str | None = None
+    changed: str = ""
+    cleared: Sequence[str] = ()
+    status: Status = "queued"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunQueued(_Event):
+    """The last hold went by an answer, a decision or mail."""
+
+    type: Literal["run_queued"] = "run_queued"
+    why: str
+    status: Status = "queued"
+
+
+@dataclass(slots=True, kw_only=True)
+class CancelAsked(_Event):
+    type: Literal["cancel_asked"] = "cancel_asked"
+    by: str | None
+    reason: str
+    trigger: str
+    undo: Undo
+    soft: bool
+    in_flight: Sequence[CallRef] = ()
+    status: Status = "cancelling"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunCancelled(_Event):
+    type: Literal["run_cancelled"] = "run_cancelled"
+    receipt: Receipt
+    status: Status = "cancelled"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunDone(_Event):
+    type: Literal["run_done"] = "run_done"
+    result: JsonValue
+    status: Status = "done"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunFailed(_Event):
+    type: Literal["run_failed"] = "run_failed"
+    error: str
+    traceback: str
+    status: Status = "failed"
+
+
+# --- steps -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class StepFinished(_Event):
+    type: Literal["step_finished"] = "step_finished"
+    step: int
+    attempt: int
+
+
+@dataclass(slots=True, kw_only=True)
+class StepSetBack(_Event):
+    type: Literal["step_set_back"] = "step_set_back"
+    step: int
+    attempt: int
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class StepFailed(_Event):
+    type: Literal["step_failed"] = "step_failed"
+    step: int
+    attempt: int
+    error: str
+    traceback: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Noted(_Event):
+    type: Literal["noted"] = "noted"
+    text: str
+    attempt: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Emitted(_Event):
+    type: Literal["emitted"] = "emitted"
+    name: str
+    data: JsonValue
+    attempt: int
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanChanged(_Event):
+    type: Literal["plan_changed"] = "plan_changed"
+    plan: Sequence[PlanItem]
+
+
+@dataclass(slots=True, kw_only=True)
+class LeftBehind(_Event):
+    """Something of this run is still running although it should not be."""
+
+    type: Literal["left_behind"] = "left_behind"
+    what: str
+    where: str
+
+
+# --- calls -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class CallStarted(_Event):
+    type: Literal["call_started"] = "call_started"
+    call: str
+    tool: str
+    effect: Effect
+    args: JsonValue
+    attempt: int
+    title: str = ""
+    why: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallFinished(_Event):
+    type: Literal["call_finished"] = "call_finished"
+    call: str
+    result: JsonValue
+    seconds: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class CallFailed(_Event):
+    type: Literal["call_failed"] = "call_failed"
+    call: str
+    error: str
+    message: str
+    effect_unknown: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class CallCut(_Event):
+    type: Literal["call_cut"] = "call_cut"
+    call: str
+    outcome: str
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class CallInDoubt(_Event):
+    type: Literal["call_in_doubt"] = "call_in_doubt"
+    call: str
+    tool: str
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class CallResolved(_Event):
+    type: Literal["call_resolved"] = "call_resolved"
+    call: str
+    decision: Literal["happened", "not_happened", "check_again"]
+    by: str | None
+    reason: str = ""
+    result: JsonValue = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LateResult(_Event):
+    """A body ended after its run had gone on without it; kept out of the run."""
+
+    type: Literal["late_result"] = "late_result"
+    call: str
+    result: JsonValue = None
+    error: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallProgress(_Event):
+    type: Literal["call_progress"] = "call_progress"
+    call: str
+    fraction: float
+    text: str
+
+
+@dataclass(slots=True, kw_only=True)
+class TextFlushed(_Event):
+    type: Literal["text_flushed"] = "text_flushed"
+    call: str
+    offset: int
+    text: str
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked(_Event):
+    type: Literal["asked"] = "asked"
+    call: str
+    kind: Literal["approval", "question"]
+    text: str
+    args: JsonValue = None
+    options: JsonValue = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Answered(_Event):
+    type: Literal["answered"] = "answered"
+    call: str
+    answer: Literal["approved", "denied", "answered", "withdrawn", "timed_out"]
+    by: str | None
+    value: JsonValue = None
+    reason: str = ""
+
+
+# --- mail, edits, time travel ------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class MailReceived(_Event):
+    type: Literal["mail_received"] = "mail_received"
+    mail: str
+    kind: Literal["redirect", "message"]
+    text: str
+    when: str
+    by: str | None
+    disposition: str
+    data: JsonValue = None
+
+
+@dataclass(slots=True, kw_only=True)
+class MailConsumed(_Event):
+    type: Literal["mail_consumed"] = "mail_consumed"
+    mail: str
+    step: int
+
+
+@dataclass(slots=True, kw_only=True)
+class MailReturned(_Event):
+    type: Literal["mail_returned"] = "mail_returned"
+    mail: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class StateEdited(_Event):
+    type: Literal["state_edited"] = "state_edited"
+    by: str | None
+    reason: str
+    changed: str
+
+
+@dataclass(slots=True, kw_only=True)
+class RewindAsked(_Event):
+    type: Literal["rewind_asked"] = "rewind_asked"
+    to: int
+    epoch: int
+    by: str | None
+    reason: str
+    in_flight: Sequence[CallRef] = ()
+    status: Status = "pausing"
+
+
+@dataclass(slots=True, kw_only=True)
+class Rewound(_Event):
+    type: Literal["rewound"] = "rewound"
+    to: int
+    epoch: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Forked(_Event):
+    type: Literal["forked"] = "forked"
+    at_step: int
+    fork: str
+    by: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class VerbNoted(_Event):
+    """A verb that changes nothing now but was heard."""
+
+    type: Literal["verb_noted"] = "verb_noted"
+    verb: str
+    by: str | None
+    reason: str = ""
+    text: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class UndoEnded(_Event):
+    type: Literal["undo_ended"] = "undo_ended"
+    call: str
+    tool: str
+    outcome: Literal["undone", "failed", "impossible", "in_doubt", "retrying"]
+    tries: int
+    reason: str = ""
+    details: Json = field(default_factory=dict[str, JsonValue])
+
+
+Event: TypeAlias = Annotated[
+    RunStarted
+    | RunClaimed
+    | RunReleased
+    | PauseAsked
+    | RunPaused
+    | ResumeAsked
+    | RunQueued
+    | CancelAsked
+    | RunCancelled
+    | RunDone
+    | RunFailed
+    | StepFinished
+    | StepSetBack
+    | StepFailed
+    | Noted
+    | Emitted
+    | PlanChanged
+    | LeftBehind
+    | CallStarted
+    | CallFinished
+    | CallFailed
+    | CallCut
+    | CallInDoubt
+    | CallResolved
+    | LateResult
+    | CallProgress
+    | TextFlushed
+    | Asked
+    | Answered
+    | MailReceived
+    | MailConsumed
+    | MailReturned
+    | StateEdited
+    | RewindAsked
+    | Rewound
+    | Forked
+    | VerbNoted
+    | UndoEnded,
+    Field(discriminator="type"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Text as it comes, before it is flushed: placed by call and offset, without a seq."""
+
+    call_id: str
+    offset: int
+    text: str
+    type: Literal["text_delta"] = "text_delta"
+
+
+_rows: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
+
+
+def decode(body: bytes) -> list[Event]:
+    """The events of one row of the record."""
+    return _rows.validate_json(body)

@@ -1,0 +1,263 @@
+"""What the store keeps, as plain values: one class a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue, TypeAdapter
+
+from standfast.records import (
+    Budget,
+    CallRef,
+    Effect,
+    Hold,
+    InFlight,
+    PlanItem,
+    Receipt,
+    Residue,
+    Settles,
+    Spent,
+    Status,
+    Undo,
+)
+
+CallStatus = Literal[
+    "asking",  # a person is asked; not admitted yet
+    "approved",  # a person said yes; may be admitted with the stored arguments
+    "denied",
+    "withdrawn",  # asked, but the step no longer wants it
+    "started",  # admitted: its body may be running
+    "not_begun",  # admitted, but known not to have run: may be issued with the same key
+    "finished",
+    "failed",  # raised; for effects: what happened is unknown
+    "not_performed",  # raised NotPerformed: nothing happened
+    "in_doubt",
+    "check",  # in doubt, and the probe is to be asked again
+    "cut",  # a repeatable call that was cut
+]
+UndoOutcome = Literal["pending", "undone", "failed", "impossible", "in_doubt"]
+
+
+@dataclass(slots=True)
+class HoldInfo:
+    """Why a run is held, for people."""
+
+    since: float
+    text: str = ""
+    data: JsonValue = None
+
+
+@dataclass(slots=True)
+class Fact:
+    """What a step relied on: a read call and what it answered."""
+
+    tool: str
+    args: JsonValue
+    result: JsonValue
+    step: int
+
+
+@dataclass(slots=True)
+class Stop:
+    """A pause or cancel under way, from asked to settled."""
+
+    verb: Literal["pause", "cancel", "rewind", "fail", "release"]
+    asked_at: float
+    accepted_at: float
+    by: str | None = None
+    reason: str = ""
+    trigger: str = "user"
+    undo: Undo = "step"
+    soft: bool = False
+    in_flight: list[CallRef] = field(default_factory=list[CallRef])
+    outcomes: list[InFlight] = field(default_factory=list[InFlight])
+    residue: list[Residue] = field(default_factory=list[Residue])
+    calls_after: int = 0
+    result: JsonValue = None
+
+
+@dataclass(slots=True)
+class Target:
+    """Where a rewind is going."""
+
+    step: int
+    then: Literal["paused", "queued"]
+
+
+@dataclass(slots=True)
+class ErrorInfo:
+    """An error that holds or failed a run."""
+
+    type: str
+    message: str
+    traceback: str
+    hint: str = ""
+
+
+@dataclass(slots=True)
+class Resume:
+    """A resume that waits for a pause to settle."""
+
+    by: str | None
+    reason: str
+    note: str | None
+    accept_stale: bool
+    budget: Budget | None
+
+
+@dataclass(slots=True)
+class RunDoc:
+    """The part of a run's row that changes seldom; stored as JSON."""
+
+    by: str | None = None
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    deadline: float | None = None
+    contract: str = ""
+    start_digest: str = ""
+    budget: Budget = field(default_factory=Budget)
+    holds: dict[Hold, HoldInfo] = field(default_factory=dict[Hold, HoldInfo])
+    stop: Stop | None = None
+    target: Target | None = None
+    resume_noted: Resume | None = None
+    rewind_noted: Target | None = None
+    step_once: bool = False
+    accept_stale: bool = False
+    set_back: bool = False
+    restarts_mail: bool = False
+    diverged_ok: list[str] = field(default_factory=list[str])
+    plan: list[PlanItem] = field(default_factory=list[PlanItem])
+    facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
+    values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    took_mail: bool = False
+    asked_about_mail: bool = False
+    repeated: tuple[str, int] = ("", 0)
+    changed: str = ""
+    baseline: int = 0
+    parent_call: str = ""
+    result: JsonValue = None
+    error: ErrorInfo | None = None
+    receipt: Receipt | None = None
+    paused_at: float | None = None
+    paused_for: float = 0.0
+    ended_at: float | None = None
+    forked_from: str | None = None
+
+
+@dataclass(slots=True)
+class RunRow:
+    """A run. `seq` and `fence` guard every write: a writer that read an older row loses."""
+
+    n: int
+    id: str
+    agent: str
+    status: Status
+    seq: int
+    head: bytes
+    fence: int
+    attempt: int
+    epoch: int
+    step: int
+    snapshot: int
+    holder: str | None
+    in_flight: list[CallRef]
+    spent: Spent
+    doc: RunDoc
+    parent: str | None
+    created: float
+    wake_at: float | None = None
+
+    def copy(self) -> RunRow:
+        """A row that can be changed without changing this one; the document is shared."""
+        s = self.spent
+        return RunRow(
+            self.n,
+            self.id,
+            self.agent,
+            self.status,
+            self.seq,
+            self.head,
+            self.fence,
+            self.attempt,
+            self.epoch,
+            self.step,
+            self.snapshot,
+            self.holder,
+            self.in_flight.copy(),
+            Spent(s.steps, s.calls, s.input_tokens, s.output_tokens, s.cost, s.seconds),
+            self.doc,
+            self.parent,
+            self.created,
+            self.wake_at,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class CallRow:
+    """A call of a run: journal, question and ledger in one."""
+
+    n: int = 0
+    run: int
+    id: str
+    epoch: int
+    step: int
+    attempt: int
+    tool: str
+    kind: str
+    effect: Effect
+    settles: Settles = "step"
+    undoable: bool = False
+    status: CallStatus
+    args: bytes
+    before: bytes | None = None
+    result: bytes | None = None
+    error: str | None = None
+    message: str | None = None
+    question: str | None = None
+    options: JsonValue = None
+    schema: JsonValue = None
+    wake_at: float | None = None
+    default: bytes | None = None
+    undo: UndoOutcome | None = None
+    tries: int = 0
+    undo_reason: str = ""
+    title: str = ""
+    since: float = 0.0
+
+    @property
+    def ref(self) -> CallRef:
+        return CallRef(self.id, self.tool, self.effect, self.since, self.title)
+
+
+@dataclass(slots=True, kw_only=True)
+class MailRow:
+    """A redirect or a message, and what became of it."""
+
+    run: int
+    id: str
+    kind: Literal["redirect", "message"]
+    text: str
+    data: JsonValue = None
+    when: Literal["now", "next", "later"]
+    by: str | None = None
+    at: float = 0.0
+    status: Literal["pending", "consumed", "returned"] = "pending"
+    step: int | None = None
+    reason: str = ""
+    not_before: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class LeaseRow:
+    """A process that drives runs, as others see it."""
+
+    id: str
+    counter: int
+    boot: str
+    pid: int
+    started: str
+    agents: list[str] = field(default_factory=list[str])
+
+
+documents: TypeAdapter[RunDoc] = TypeAdapter(RunDoc)
+flights: TypeAdapter[list[CallRef]] = TypeAdapter(list[CallRef])

@@ -1,0 +1,173 @@
+-- name: run_by_id
+-- A run by its public id.
+SELECT n, id, agent, status, seq, head, fence, attempt, epoch, step, snapshot, holder, in_flight, spent, doc, parent, created, wake_at
+FROM runs WHERE id = ?;
+
+-- name: run_by_n
+-- A run by its row number.
+SELECT n, id, agent, status, seq, head, fence, attempt, epoch, step, snapshot, holder, in_flight, spent, doc, parent, created, wake_at
+FROM runs WHERE n = ?;
+
+-- name: insert_run
+-- A new run; its record begins with the row that follows in the same transaction.
+INSERT INTO runs (id, agent, status, seq, head, fence, attempt, epoch, step, snapshot, holder, in_flight, spent, doc, parent, created, wake_at, needs)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: advance
+-- The driver's own progress: loses (0 rows) to any verb, mail or other driver that came first.
+UPDATE runs SET seq = ?, head = ?, attempt = ?, step = ?, snapshot = ?, in_flight = ?, spent = ?
+WHERE n = ? AND seq = ? AND fence = ?;
+
+-- name: save_run
+-- Everything of a run that was read in this transaction, or at this seq and fence.
+UPDATE runs SET status = ?, seq = ?, head = ?, fence = ?, attempt = ?, epoch = ?, step = ?, snapshot = ?, holder = ?, in_flight = ?,
+    spent = ?, doc = ?, wake_at = ?, needs = ?
+WHERE n = ? AND seq = ? AND fence = ?;
+
+-- name: append
+-- One commit's events, chained to what was there.
+INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: record_after
+-- The record of a run after a seq, oldest first.
+SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: record_row
+-- One row of the record.
+SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq = ?;
+
+-- name: record_before
+-- The row of the record before a seq.
+SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq < ? ORDER BY seq DESC LIMIT 1;
+
+-- name: snapshot_of_step
+-- The newest snapshot of a step up to a seq.
+SELECT seq, state FROM record WHERE run = ? AND seq <= ? AND step = ? AND state IS NOT NULL ORDER BY seq DESC LIMIT 1;
+
+-- name: insert_call
+-- A call: admitted, asked about, or ended.
+INSERT INTO calls (run, id, epoch, step, status, effect, settles, undo, doc, args, before, result)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_call
+-- What became of a call.
+UPDATE calls SET status = ?, undo = ?, doc = ?, args = ?, before = ?, result = ? WHERE run = ? AND id = ?;
+
+-- name: call_by_id
+-- One call of a run.
+SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result FROM calls WHERE run = ? AND id = ?;
+
+-- name: calls_of_step
+-- The journal of a step, in order of admission.
+SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
+FROM calls WHERE run = ? AND epoch = ? AND step = ? ORDER BY n;
+
+-- name: calls_of_run
+-- Every call row of a run, in order of admission.
+SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result FROM calls WHERE run = ? ORDER BY n;
+
+-- name: ledger
+-- Effects of a run that an undo may concern, newest first.
+SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
+FROM calls WHERE run = ? AND effect IN ('write', 'irreversible') ORDER BY n DESC;
+
+-- name: open_calls
+-- Calls of a run that wait for a person or a probe.
+SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
+FROM calls WHERE run = ? AND status IN ('asking', 'in_doubt', 'check') ORDER BY n;
+
+-- name: insert_mail
+-- A redirect or message, durable from here on.
+INSERT INTO mail (run, id, status, doc) VALUES (?, ?, ?, ?);
+
+-- name: update_mail
+-- What became of a piece of mail.
+UPDATE mail SET status = ?, doc = ? WHERE id = ?;
+
+-- name: pending_mail
+-- Mail that nobody has read yet, in order of arrival.
+SELECT doc FROM mail WHERE run = ? AND status = 'pending' ORDER BY n;
+
+-- name: mail_of_run
+-- All mail of a run, in order of arrival.
+SELECT doc FROM mail WHERE run = ? ORDER BY n;
+
+-- name: append_log
+-- One row of a log; a row of a step that was set back is written over.
+INSERT OR REPLACE INTO logs (log, idx, body) VALUES (?, ?, ?);
+
+-- name: read_log
+-- Rows of a log.
+SELECT body FROM logs WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx;
+
+-- name: request
+-- What was answered to a request id.
+SELECT run, verb, answer FROM requests WHERE id = ?;
+
+-- name: insert_request
+-- Remember an answer.
+INSERT INTO requests (id, run, verb, answer, at) VALUES (?, ?, ?, ?, ?);
+
+-- name: signal
+-- Tell other processes that a run was touched.
+INSERT INTO signals (run) VALUES (?);
+
+-- name: prune_signals
+-- Signals are hints; old ones are dropped.
+DELETE FROM signals WHERE n <= ?;
+
+-- name: signals_after
+-- Runs touched since.
+SELECT n, run FROM signals WHERE n > ? ORDER BY n;
+
+-- name: last_signal
+-- The newest signal.
+SELECT coalesce(max(n), 0) FROM signals;
+
+-- name: insert_lease
+-- A driving process begins.
+INSERT OR REPLACE INTO leases (id, counter, boot, pid, started, agents) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: bump_lease
+-- A driving process is alive.
+UPDATE leases SET counter = counter + 1 WHERE id = ?;
+
+-- name: delete_lease
+-- A driving process is gone.
+DELETE FROM leases WHERE id = ?;
+
+-- name: leases
+-- All driving processes.
+SELECT id, counter, boot, pid, started, agents FROM leases;
+
+-- name: insert_contract
+-- What an agent promises, by fingerprint.
+INSERT OR IGNORE INTO contracts (id, agent, doc) VALUES (?, ?, ?);
+
+-- name: contract
+-- A contract by fingerprint.
+SELECT doc FROM contracts WHERE id = ?;
+
+-- name: contract_of_agent
+-- The newest contract of an agent.
+SELECT id, doc FROM contracts WHERE agent = ? ORDER BY rowid DESC LIMIT 1;
+
+-- name: live_children
+-- Children that have not ended.
+SELECT id FROM runs WHERE parent = ? AND status NOT IN ('cancelled', 'done', 'failed') ORDER BY n;
+
+-- name: children
+-- All children of a run.
+SELECT id FROM runs WHERE parent = ? ORDER BY n;
+
+-- name: claimable
+-- Runs a driver may want: queued ones, and live ones that somebody holds or held.
+SELECT id, agent, status, holder FROM runs WHERE status IN ('queued', 'running', 'pausing', 'cancelling') ORDER BY n;
+
+-- name: due
+-- Runs with a deadline that has passed.
+SELECT id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at;
+
+-- name: next_wake
+-- When the next deadline passes.
+SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL;

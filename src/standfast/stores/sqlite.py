@@ -1,0 +1,247 @@
+"""The SQLite store: one file, WAL, synchronous=FULL, mode 0600.
+
+Every thread has a connection of its own, so a reader never waits for a writer and a
+blocked event loop never blocks the control thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from standfast.abc import Connect, Connection
+from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
+from standfast.stores.queries import migrations
+from standfast.stores.sqlite_tx import SqliteTx
+
+T = TypeVar("T")
+
+APPLICATION_ID = 0x53746661  # "Stfa"
+BUSY_SECONDS = 1.5
+
+
+def connect_sqlite(path: str) -> Connection:
+    """The default connection: Python's own sqlite3."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+
+
+class SqliteStore:
+    """Runs in one SQLite file."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        connect: Connect = connect_sqlite,
+        now: Callable[[], float] = time.time,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        self._scratch = tempfile.mkdtemp(prefix="standfast-") if os.fspath(path) == ":memory:" else None
+        self.path = Path(self._scratch, "memory.db") if self._scratch else Path(path)
+        self._connect = connect
+        self.now = now
+        self._busy_seconds = busy_seconds
+        self._mine = threading.local()
+        self._all: list[Connection] = []
+        self._lock = threading.Lock()
+        self._generation = 0
+        self._checked = False
+
+    # --- opening ----------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Is there a store at all? Opening one for control alone creates nothing."""
+        return self.path.exists() and self.path.stat().st_size > 0
+
+    def create(self) -> None:
+        """Make the file if it is not there, and bring its schema up to date."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreFailed(
+                f"the store {self.path} cannot be created: {error.strerror}",
+                hint="give a path in a folder that exists and can be written",
+            ) from error
+        with self.errors():
+            self._migrate(self.open())
+
+    def _migrate(self, c: Connection) -> None:
+        version = self._version_of(c)
+        if version == len(migrations()):
+            return
+        c.execute("BEGIN IMMEDIATE")
+        try:
+            version = self._version_of(c)
+            if version and c.execute("SELECT count(*) FROM leases").fetchone()[0]:
+                raise StoreError(
+                    f"the store {self.path} has an older schema, and processes are using it",
+                    hint="stop them, then open it again; nothing was changed",
+                )
+            for statements in migrations()[version:]:
+                for statement in statements:
+                    c.execute(statement)
+            c.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            c.execute(f"PRAGMA user_version = {len(migrations())}")
+            c.execute("COMMIT")
+        except BaseException:
+            c.execute("ROLLBACK")
+            raise
+
+    def _version_of(self, c: Connection) -> int:
+        """The schema's version; refuses files that are not ours, without changing them."""
+        version: int = c.execute("PRAGMA user_version").fetchone()[0]
+        owner: int = c.execute("PRAGMA application_id").fetchone()[0]
+        if owner != APPLICATION_ID:
+            if c.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise StoreDamaged(
+                    f"{self.path} is a SQLite file, but not a standfast store",
+                    hint="give another path; this file was not changed",
+                )
+            return 0
+        if version > len(migrations()):
+            raise StoreTooNew(
+                f"the store {self.path} has schema {version}, this standfast knows up to {len(migrations())}",
+                hint="upgrade standfast; the file was not changed",
+            )
+        return version
+
+    def open(self) -> Connection:
+        """A new connection with the settings that every promise rests on."""
+        c = self._connect(os.fspath(self.path))
+        c.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+        self._version_of(c)
+        mode = c.execute("PRAGMA journal_mode").fetchone()[0]
+        if mode != "wal":
+            c.execute("PRAGMA journal_mode = WAL")
+        c.execute(f"PRAGMA synchronous = {'OFF' if self._scratch else 'FULL'}")
+        with self._lock:
+            self._all.append(c)
+        return c
+
+    def close(self) -> None:
+        """Close every connection; a store in memory is gone after this."""
+        with self._lock:
+            connections, self._all = self._all, []
+            self._generation += 1
+        for c in connections:
+            c.close()
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def discard(self, c: Connection) -> None:
+        """Close a connection that has seen an I/O error: never retry in place."""
+        with self._lock:
+            if c in self._all:
+                self._all.remove(c)
+        with contextlib.suppress(sqlite3.Error):
+            c.close()
+
+    # --- using ------------------------------------------------------------------------------
+
+    def _connection(self) -> Connection:
+        if getattr(self._mine, "generation", None) != self._generation:
+            self._mine.connection = self.open()
+            self._mine.generation = self._generation
+        c: Connection = self._mine.connection
+        return c
+
+    def _forget(self) -> None:
+        if getattr(self._mine, "generation", None) == self._generation:
+            self.discard(self._mine.connection)
+            self._mine.generation = None
+
+    def read(self, op: Callable[[SqliteTx], T]) -> T:
+        """Run `op` on one consistent state of the store."""
+        with self.errors():
+            c = self._connection()
+            c.execute("BEGIN")
+            try:
+                return op(SqliteTx(c, self.now()))
+            finally:
+                self._end(c, "COMMIT")
+
+    def write(self, op: Callable[[SqliteTx], T]) -> T:
+        """Run `op` in a transaction; it is durable when this returns."""
+        with self.errors():
+            c = self._connection()
+            c.execute("BEGIN IMMEDIATE")
+            try:
+                result = op(SqliteTx(c, self.now()))
+                c.execute("COMMIT")
+            except BaseException:
+                self._end(c, "ROLLBACK")
+                raise
+            return result
+
+    def _end(self, c: Connection, how: str) -> None:
+        try:
+            c.execute(how)
+        except sqlite3.Error:
+            self._forget()
+
+    def version(self) -> int:
+        """SQLite's data_version: changes when another connection has committed."""
+        with self.errors():
+            return int(self._connection().execute("PRAGMA data_version").fetchone()[0])
+
+    def errors(self) -> contextlib.AbstractContextManager[None]:
+        """Turns sqlite3's errors into ours, and drops a connection that cannot be trusted."""
+        return _Translate(self)
+
+    def translate(self, error: sqlite3.Error) -> StoreError:
+        """What a sqlite3 error means for a person."""
+        text = str(error).lower()
+        if "locked" in text or "busy" in text:
+            pid = lock_holder(self.path)
+            who = f"process {pid}" if pid else "another process"
+            return StoreBusy(
+                f"the store {self.path} is locked by {who}; nothing was changed",
+                pid=pid,
+                hint=f"try again; if it stays locked, {who} may be frozen: continue it or kill it",
+            )
+        if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
+            return StoreDamaged(
+                f"the store {self.path} is damaged: {error}",
+                hint="it was not changed; restore a copy, or recover what is left with sqlite3's .recover",
+            )
+        return StoreFailed(
+            f"the store {self.path} could not be used: {error}",
+            hint="free space or make the file and its folder writable; runs keep their last snapshot",
+        )
+
+
+class _Translate(contextlib.AbstractContextManager[None]):
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            translated = self._store.translate(error)
+            if not isinstance(translated, StoreBusy):
+                self._store._forget()  # noqa: SLF001 - one idea in two classes
+            raise translated from error
+
+
+def lock_holder(path: Path) -> int | None:
+    """The process that holds SQLite's write lock, where the system tells (Linux)."""
+    write_lock_byte = "120"
+    try:
+        inode = str(Path(f"{path}-shm").stat().st_ino)
+        locks = Path("/proc/locks").read_text("ascii")
+    except OSError:
+        return None
+    for line in locks.splitlines():
+        fields = line.split()
+        if len(fields) >= 8 and fields[3] == "WRITE" and fields[5].endswith(f":{inode}") and fields[6] == write_lock_byte:
+            return int(fields[4])
+    return None

@@ -1,0 +1,324 @@
+"""One SQLite transaction, as the rest of standfast sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
+
+from standfast.abc import Connection
+from standfast.events import Event, decode
+from standfast.records import Effect, Hold, Json, Spent
+from standfast.rows import CallRow, LeaseRow, MailRow, RunRow, documents, flights
+from standfast.stores.chain import GENESIS, link
+from standfast.stores.queries import queries
+
+_Q = queries()
+_ADVANCE = _Q["advance"]
+_APPEND = _Q["append"]
+_spent: TypeAdapter[Spent] = TypeAdapter(Spent)
+_mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
+_NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
+_SIGNALS_KEPT = 10_000
+_CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
+
+
+class SqliteTx:
+    """Reads and writes inside a transaction that somebody else begins and ends."""
+
+    __slots__ = ("_c", "now")
+
+    def __init__(self, connection: Connection, now: float) -> None:
+        self._c = connection
+        self.now = now
+
+    # --- runs -----------------------------------------------------------------------------
+
+    def run(self, id: str) -> RunRow | None:  # noqa: A002 - the word users know
+        return _run(self._c.execute(_Q["run_by_id"], (id,)).fetchone())
+
+    def run_n(self, n: int) -> RunRow | None:
+        return _run(self._c.execute(_Q["run_by_n"], (n,)).fetchone())
+
+    def insert_run(self, row: RunRow, events: Sequence[Event], state: bytes) -> None:
+        self._c.execute(
+            _Q["insert_run"],
+            (
+                *(row.id, row.agent, row.status, 0, GENESIS, row.fence, row.attempt, row.epoch, row.step, 0, row.holder),
+                *(to_json(row.in_flight), to_json(row.spent), to_json(row.doc), row.parent, row.created, row.wake_at, 0),
+            ),
+        )
+        row.n = self._c.execute("SELECT last_insert_rowid()").fetchone()[0]
+        row.seq, row.head = 0, GENESIS
+        self.save(row, events, state=state)
+
+    def advance(self, row: RunRow, events: Sequence[Event], seq: int, step: int | None, state: bytes | None) -> bool:
+        body, last = self._number(events, seq)
+        head = link(row.head, row.n, last, self.now, body, step, state)
+        if state is not None:
+            row.snapshot = last
+        cursor = self._c.execute(
+            _ADVANCE,
+            (last, head, row.attempt, row.step, row.snapshot, to_json(row.in_flight), to_json(row.spent), row.n, seq, row.fence),
+        )
+        if cursor.rowcount != 1:
+            return False
+        self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head))
+        row.seq, row.head = last, head
+        return True
+
+    def save(self, row: RunRow, events: Sequence[Event], *, state: bytes | None = None) -> None:
+        body, last = self._number(events, row.seq)
+        step = row.step if state is not None else None
+        head = link(row.head, row.n, last, self.now, body, step, state)
+        if state is not None:
+            row.snapshot = last
+        needs = 1 if row.status == "paused" and not _NEEDING.isdisjoint(row.doc.holds) else 0
+        fence = self._c.execute("SELECT fence FROM runs WHERE n = ?", (row.n,)).fetchone()[0]
+        cursor = self._c.execute(
+            _Q["save_run"],
+            (
+                *(row.status, last, head, row.fence, row.attempt, row.epoch, row.step, row.snapshot, row.holder),
+                *(to_json(row.in_flight), to_json(row.spent), to_json(row.doc), row.wake_at, needs, row.n, row.seq, fence),
+            ),
+        )
+        if cursor.rowcount != 1:
+            raise AssertionError(f"run {row.id} was saved from a row that was not read in this transaction")
+        self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head))
+        row.seq, row.head = last, head
+
+    def _number(self, events: Sequence[Event], seq: int) -> tuple[bytes, int]:
+        for event in events:
+            seq += 1
+            event.seq = seq
+            event.at = self.now
+        return to_json(events, inf_nan_mode="constants"), seq
+
+    def list_runs(
+        self,
+        *,
+        status: Sequence[str] | None,
+        agent: str | None,
+        labels: dict[str, str] | None,
+        needs: bool | None,
+        limit: int,
+        before: str | None,
+    ) -> list[RunRow]:
+        where, values = ["1"], list[Any]()
+        if status is not None:
+            where.append(f"status IN ({', '.join('?' * len(status))})")
+            values += status
+        if agent is not None:
+            where.append("agent = ?")
+            values.append(agent)
+        for name, value in (labels or {}).items():
+            where.append("EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)")
+            values += [name, value]
+        if needs is not None:
+            where.append("needs > 0" if needs else "needs = 0")
+        if before is not None:
+            where.append("n < (SELECT n FROM runs WHERE id = ?)")
+            values.append(before)
+        columns = _Q["run_by_n"].split(" FROM ", 1)[0]
+        sql = f"{columns} FROM runs WHERE {' AND '.join(where)} ORDER BY n DESC LIMIT ?"
+        rows = self._c.execute(sql, (*values, limit)).fetchall()
+        return [row for row in map(_run, rows) if row is not None]
+
+    def children(self, parent: str, *, live: bool) -> list[str]:
+        query = _Q["live_children" if live else "children"]
+        return [r[0] for r in self._c.execute(query, (parent,)).fetchall()]
+
+    def claimable(self) -> list[tuple[str, str, str, str | None]]:
+        return [(r[0], r[1], r[2], r[3]) for r in self._c.execute(_Q["claimable"]).fetchall()]
+
+    def due(self, now: float) -> list[str]:
+        return [r[0] for r in self._c.execute(_Q["due"], (now,)).fetchall()]
+
+    def next_wake(self) -> float | None:
+        value = self._c.execute(_Q["next_wake"]).fetchone()[0]
+        return None if value is None else float(value)
+
+    # --- record ---------------------------------------------------------------------------
+
+    def snapshot(self, row: RunRow, step: int | None = None) -> tuple[int, bytes] | None:
+        if step is None or step == row.step:
+            found = self._c.execute(_Q["record_row"], (row.n, row.snapshot)).fetchone()
+            return None if found is None else (found[0], bytes(found[4]))
+        if step > row.step or step < 0:
+            return None
+        found = self._c.execute(_Q["snapshot_of_step"], (row.n, row.snapshot, step)).fetchone()
+        return None if found is None else (found[0], bytes(found[1]))
+
+    def record(self, n: int, after: int, limit: int = 500) -> list[tuple[int, list[Event]]]:
+        rows = self._c.execute(_Q["record_after"], (n, after, limit)).fetchall()
+        return [(r[0], [e for e in decode(bytes(r[2])) if e.seq > after]) for r in rows]
+
+    def verify(self, row: RunRow) -> str:
+        """Why the chain of this run does not hold, or an empty string."""
+        previous, last = GENESIS, 0
+        while True:
+            rows = self._c.execute(_Q["record_after"], (row.n, last, 1000)).fetchall()
+            for seq, at, body, step, state, digest in rows:
+                if link(previous, row.n, seq, at, bytes(body), step, None if state is None else bytes(state)) != bytes(digest):
+                    return f"row {seq} of the record does not fit the one before it"
+                previous, last = bytes(digest), seq
+            if len(rows) < 1000:
+                break
+        return "" if (last, previous) == (row.seq, row.head) else f"the record ends at {last}, the run says {row.seq}"
+
+    def verify_snapshot(self, row: RunRow) -> str:
+        """The same for the current snapshot and the head alone: constant cost."""
+        for seq in (row.snapshot, row.seq):
+            found = self._c.execute(_Q["record_row"], (row.n, seq)).fetchone()
+            if found is None:
+                return f"row {seq} of the record is missing"
+            before = self._c.execute(_Q["record_before"], (row.n, seq)).fetchone()
+            previous = GENESIS if before is None else bytes(before[5])
+            _, at, body, step, state, digest = found
+            if link(previous, row.n, seq, at, bytes(body), step, None if state is None else bytes(state)) != bytes(digest):
+                return f"row {seq} of the record does not fit the one before it"
+            if seq == row.seq and bytes(digest) != row.head:
+                return "the run's head is not the record's"
+        return ""
+
+    # --- calls ----------------------------------------------------------------------------
+
+    def insert_call(self, call: CallRow) -> None:
+        self._c.execute(
+            _Q["insert_call"],
+            (
+                *(call.run, call.id, call.epoch, call.step, call.status, call.effect, call.settles, call.undo),
+                *(_call_doc(call), call.args, call.before, call.result),
+            ),
+        )
+
+    def update_call(self, call: CallRow) -> None:
+        self._c.execute(
+            _Q["update_call"],
+            (call.status, call.undo, _call_doc(call), call.args, call.before, call.result, call.run, call.id),
+        )
+
+    def call(self, n: int, id: str) -> CallRow | None:  # noqa: A002
+        found = self._c.execute(_Q["call_by_id"], (n, id)).fetchone()
+        return None if found is None else _call(found)
+
+    def calls_of_step(self, n: int, epoch: int, step: int) -> list[CallRow]:
+        return [_call(r) for r in self._c.execute(_Q["calls_of_step"], (n, epoch, step)).fetchall()]
+
+    def calls(self, n: int) -> list[CallRow]:
+        return [_call(r) for r in self._c.execute(_Q["calls_of_run"], (n,)).fetchall()]
+
+    def ledger(self, n: int) -> list[CallRow]:
+        return [_call(r) for r in self._c.execute(_Q["ledger"], (n,)).fetchall()]
+
+    def open_calls(self, n: int) -> list[CallRow]:
+        return [_call(r) for r in self._c.execute(_Q["open_calls"], (n,)).fetchall()]
+
+    # --- mail, logs, requests -----------------------------------------------------------------
+
+    def insert_mail(self, mail: MailRow) -> None:
+        self._c.execute(_Q["insert_mail"], (mail.run, mail.id, mail.status, to_json(mail)))
+
+    def update_mail(self, mail: MailRow) -> None:
+        self._c.execute(_Q["update_mail"], (mail.status, to_json(mail), mail.id))
+
+    def pending_mail(self, n: int) -> list[MailRow]:
+        return [_mail.validate_json(r[0]) for r in self._c.execute(_Q["pending_mail"], (n,)).fetchall()]
+
+    def mail(self, n: int) -> list[MailRow]:
+        return [_mail.validate_json(r[0]) for r in self._c.execute(_Q["mail_of_run"], (n,)).fetchall()]
+
+    def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None:
+        for idx, body in enumerate(bodies, first):
+            self._c.execute(_Q["append_log"], (log, idx, body))
+
+    def read_log(self, log: str, start: int, stop: int) -> list[bytes]:
+        return [bytes(r[0]) for r in self._c.execute(_Q["read_log"], (log, start, stop)).fetchall()]
+
+    def answered(self, request_id: str) -> tuple[str, str, str] | None:
+        found = self._c.execute(_Q["request"], (request_id,)).fetchone()
+        return None if found is None else (found[0], found[1], found[2])
+
+    def remember(self, request_id: str, run: str, verb: str, answer: str) -> None:
+        self._c.execute(_Q["insert_request"], (request_id, run, verb, answer, self.now))
+
+    # --- processes ----------------------------------------------------------------------------
+
+    def signal(self, run: str) -> None:
+        self._c.execute(_Q["signal"], (run,))
+        n: int = self._c.execute("SELECT last_insert_rowid()").fetchone()[0]
+        if n % 1000 == 0:
+            self._c.execute(_Q["prune_signals"], (n - _SIGNALS_KEPT,))
+
+    def signals(self, after: int) -> list[tuple[int, str]]:
+        return [(r[0], r[1]) for r in self._c.execute(_Q["signals_after"], (after,)).fetchall()]
+
+    def last_signal(self) -> int:
+        return int(self._c.execute(_Q["last_signal"]).fetchone()[0])
+
+    def put_lease(self, lease: LeaseRow) -> None:
+        self._c.execute(
+            _Q["insert_lease"], (lease.id, lease.counter, lease.boot, lease.pid, lease.started, to_json(lease.agents))
+        )
+
+    def bump_lease(self, id: str) -> bool:  # noqa: A002
+        return self._c.execute(_Q["bump_lease"], (id,)).rowcount == 1
+
+    def drop_lease(self, id: str) -> None:  # noqa: A002
+        self._c.execute(_Q["delete_lease"], (id,))
+
+    def leases(self) -> list[LeaseRow]:
+        return [
+            LeaseRow(id=r[0], counter=r[1], boot=r[2], pid=r[3], started=r[4], agents=from_json(r[5]))
+            for r in self._c.execute(_Q["leases"]).fetchall()
+        ]
+
+    def put_contract(self, id: str, agent: str, doc: Json) -> None:  # noqa: A002
+        self._c.execute(_Q["insert_contract"], (id, agent, to_json(doc)))
+
+    def contract(self, id: str) -> Json | None:  # noqa: A002
+        found = self._c.execute(_Q["contract"], (id,)).fetchone()
+        return None if found is None else from_json(found[0])
+
+    def contract_of(self, agent: str) -> tuple[str, Json] | None:
+        found = self._c.execute(_Q["contract_of_agent"], (agent,)).fetchone()
+        return None if found is None else (found[0], from_json(found[1]))
+
+
+def _run(r: Any) -> RunRow | None:
+    if r is None:
+        return None
+    return RunRow(
+        *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], r[7], r[8], r[9], r[10], r[11]),
+        *(flights.validate_json(r[12]), _spent.validate_json(r[13]), documents.validate_json(r[14]), r[15], r[16], r[17]),
+    )
+
+
+def _call_doc(call: CallRow) -> bytes:
+    doc: dict[str, Any] = {name: getattr(call, name) for name in CallRow.__slots__ if name not in _CALL_COLUMNS}
+    doc["default"] = None if call.default is None else call.default.decode()
+    return to_json(doc)
+
+
+def _call(r: Any) -> CallRow:
+    effect: Effect = r[6]
+    doc: dict[str, Any] = from_json(r[9])
+    if doc["default"] is not None:
+        doc["default"] = doc["default"].encode()
+    return CallRow(
+        n=r[0],
+        run=r[1],
+        id=r[2],
+        epoch=r[3],
+        step=r[4],
+        status=r[5],
+        effect=effect,
+        settles=r[7],
+        undo=r[8],
+        args=bytes(r[10]),
+        before=None if r[11] is None else bytes(r[11]),
+        result=None if r[12] is None else bytes(r[12]),
+        **doc,
+    )
