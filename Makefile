@@ -1,0 +1,69 @@
+# Needs Python 3.11 or newer and make, nothing else. `make test` and `make demo` are all a newcomer needs.
+
+VENV    ?= .venv
+WORKERS ?= 2
+RUN     := $(VENV)/bin/python
+
+.PHONY: test demo check format docs bench soak clean
+
+test: $(VENV)/.test-installed
+	$(RUN) -m pytest -n $(WORKERS)
+
+demo: $(VENV)/.installed
+	$(RUN) -m examples.demo
+
+check: $(VENV)/.check-installed
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(RUN) -m basedpyright --pythonpath $(RUN)
+	$(VENV)/bin/lint-imports --no-cache
+	$(RUN) docs/generate_tables.py --check
+
+format: $(VENV)/.check-installed
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+docs: $(VENV)/.installed
+	$(RUN) docs/generate_tables.py
+
+# The peers we measure ourselves against live apart: their dependencies must not shape ours.
+bench: $(VENV)-bench/.bench-installed
+	$(VENV)-bench/bin/python -m bench
+
+soak: $(VENV)/.test-installed
+	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak
+
+clean:
+	rm -rf $(VENV) $(VENV)-bench build dist
+
+# Stamps: nothing is installed twice, unless pyproject.toml has changed.
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test-installed: $(VENV)/.made pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.check-installed: $(VENV)/.made pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test,check]'
+	@touch $@ $(VENV)/.installed $(VENV)/.test-installed
+
+$(VENV)-bench/.bench-installed: $(VENV)-bench/.made pyproject.toml
+	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+# A name on the PATH proves nothing (shims, a Python without venv): the first candidate that works is taken.
+%/.made:
+	@if [ ! -x $*/bin/python ]; then \
+	    for python in python3.13 python3.12 python3.11 python3; do \
+	        if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	            echo "making $* with $$python"; $$python -m venv $* || exit 1; break; \
+	        fi; \
+	    done; \
+	fi
+	@if [ ! -x $*/bin/python ]; then \
+	    echo "no Python 3.11 or newer with venv was found (on Debian: apt-get install python3-venv)" >&2; exit 1; \
+	fi
+	@touch $@
