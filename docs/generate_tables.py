@@ -22,16 +22,15 @@ def _head(*names: str) -> list[str]:
 def transitions_table() -> str:
     """Table 1, with rows that differ only in verb or in a status that stays as it is put together."""
     lines = _head("from", "verb", "to", "who", "in the same transaction")
-    merged: dict[tuple[object, ...], list[Transition]] = {}
+    merged: dict[object, list[Transition]] = {}
     for row in TRANSITIONS:
-        stays = row.sources == row.targets
-        ends = () if stays else (row.sources, row.targets)
-        merged.setdefault((stays, ends, row.who, row.note), []).append(row)
-    for (stays, *_), rows in merged.items():
+        ends = "same" if row.sources == row.targets else (row.sources, row.targets)
+        merged.setdefault((ends, row.who, row.note), []).append(row)
+    for rows in merged.values():
         sources = dict.fromkeys(source or "-" for row in rows for source in row.sources)
         verbs = dict.fromkeys(row.verb for row in rows)
         targets = dict.fromkeys(target for row in rows for target in row.targets)
-        to = "same" if stays and len(targets) > 1 else " / ".join(targets)
+        to = "same" if len(targets) > 1 and rows[0].sources == rows[0].targets else " / ".join(targets)
         lines.append(_cells(", ".join(sources), ", ".join(verbs), to, ", ".join(rows[0].who), rows[0].note))
     return "\n".join(lines)
 

@@ -67,9 +67,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         ("driver",),
         "fence+1, lease; freshness probes run after it and before the first admission",
     ),
-    Transition(
-        ("running",), "commit", ("running",), ("driver",), "snapshot, mail read by this step, log rows, events"
-    ),
+    Transition(("running",), "commit", ("running",), ("driver",), "snapshot, mail read by this step, log rows, events"),
     *_stay(
         "takeover",
         ("running", "pausing", "cancelling"),
@@ -116,7 +114,9 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         )
     ),
     *(
-        Transition(("paused",), verb, ("queued",), ("user", "driver"), "the last hold is gone, and no user hold is left")
+        Transition(
+            ("paused",), verb, ("queued",), ("user", "driver"), "the last hold is gone, and no user hold is left"
+        )
         for verb in _ANSWERING
     ),
     Transition(
