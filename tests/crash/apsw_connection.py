@@ -64,9 +64,9 @@ class Connection:
 
     def execute(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         with as_sqlite3_errors():
-            cursor = self._raw.cursor()
+            cursor: Any = self._raw.cursor()  # the stubs do not know Buffer before Python 3.12
             cursor.execute(sql, params)
-            rows = cursor.fetchall()
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
         changes = sql.lstrip()[:7].upper().startswith(("INSERT", "UPDATE", "DELETE", "REPLACE"))
         return Cursor(rows, self._raw.changes() if changes else -1)
 

@@ -27,8 +27,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import apsw
-
-from .apsw_connection import Connection, as_sqlite3_errors
+from tests.crash.apsw_connection import Connection, as_sqlite3_errors
 
 SECTOR = 512
 _CHUNK = 1 << 16
@@ -165,7 +164,8 @@ class _RecordingFile(apsw.VFSFile):
 
     def xWrite(self, data: Any, offset: int) -> None:
         op = Write(self._inode, offset, bytes(data))
-        self._recorder.changing(op, lambda: super(_RecordingFile, self).xWrite(data, offset))
+        file: Any = super()
+        self._recorder.changing(op, lambda: file.xWrite(data, offset))
 
     def xTruncate(self, newsize: int) -> None:
         op = Truncate(self._inode, newsize)

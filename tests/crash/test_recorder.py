@@ -10,8 +10,19 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-
-from .recorder import Delete, Image, Mark, Recorder, Recording, Slot, Sync, Truncate, Write, kill_images, power_images
+from tests.crash.recorder import (
+    Delete,
+    Image,
+    Mark,
+    Recorder,
+    Recording,
+    Slot,
+    Sync,
+    Truncate,
+    Write,
+    kill_images,
+    power_images,
+)
 
 COMMITS = 60
 
@@ -167,9 +178,9 @@ def test_a_connection_behaves_like_one_of_the_sqlite3_module(tmp_path: Path) -> 
         assert constraint.value.sqlite_errorname == "SQLITE_CONSTRAINT_PRIMARYKEY"
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
             db.execute("SELECT * FROM missing")
-        assert not db.in_transaction
+        before = db.in_transaction
         db.execute("BEGIN IMMEDIATE")
-        assert db.in_transaction
+        assert (before, db.in_transaction) == (False, True)
         with pytest.raises(sqlite3.OperationalError, match="database is locked") as busy:
             other.execute("BEGIN IMMEDIATE")
         assert busy.value.sqlite_errorcode == sqlite3.SQLITE_BUSY
