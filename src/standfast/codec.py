@@ -1,0 +1,347 @@
+"""Values to JSON and back, so that what is read is what a new process would read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic_core import PydanticSerializationError
+from pydantic_core import from_json as from_json
+from pydantic_core import to_json as to_json
+
+from standfast.errors import NotStorable, WrongState
+from standfast.log import (
+    LOG_MARK,
+    Dumping,
+    Fetch,
+    Loading,
+    LogRows,
+    fetch_rows,
+    first_line,
+    not_finite,
+    segments_of,
+)
+from standfast.records import Json
+
+T = TypeVar("T")
+
+# Core schema types that can hold no float.
+_NO_FLOAT = frozenset(
+    "str int bool none literal enum date datetime time timedelta uuid url bytes list dict tuple set frozenset nullable"
+    " default model model-fields model-field dataclass dataclass-args dataclass-field typed-dict typed-dict-field"
+    " union tagged-union definitions definition-ref".split()
+)
+
+
+class Codec(Generic[T]):
+    """JSON for values of one type. What dumps without an error loads again."""
+
+    def __init__(self, type_: Any) -> None:
+        self.type = type_
+        try:
+            self._adapter: TypeAdapter[T] = TypeAdapter(type_)
+            kinds, self.has_logs = _kinds(self._adapter.core_schema)
+        except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
+            raise NotStorable(
+                f"{_name(type_)} cannot be stored: {first_line(error)}",
+                hint="use pydantic models, dataclasses, TypedDicts and JSON's own types, defined at module level",
+            ) from error
+        if "generator" in kinds:
+            raise NotStorable(
+                f"{_name(type_)} holds an Iterable, which can be read only once",
+                hint="use list[...] for it, or Json (a plain dict) for types of a provider's SDK",
+            )
+        self._may_hold_floats = not kinds <= _NO_FLOAT
+        self._to_json = self._adapter.serializer.to_json
+        self._from_json = self._adapter.validator.validate_json
+
+    @cached_property
+    def schema(self) -> Json:
+        """The JSON schema of what `dump` writes."""
+        try:
+            return self._adapter.json_schema(by_alias=False, mode="validation")
+        except PydanticUserError as error:
+            raise NotStorable(f"{_name(self.type)} has no JSON schema: {first_line(error)}") from error
+
+    def dump(self, value: T) -> bytes:
+        """The value as JSON that `load` will take; NotStorable names the field that stands in the way."""
+        raw = self.write(value)
+        if b"null" in raw:  # the serializer lets None pass in every field
+            self.load(raw)
+        return raw
+
+    def write(self, value: T) -> bytes:
+        """As `dump`, for callers that `load` at once: a None that does not fit is found by that."""
+        return self._dump(value, None)
+
+    def load(self, raw: bytes) -> T:
+        """The value again; NotStorable if the JSON does not fit the type."""
+        return self._load(raw, None)
+
+    def parse(self, raw: bytes) -> T:
+        """A value from outside (a model's arguments, say), where fields may go by their aliases."""
+        return self._load(raw, None, by_alias=True)
+
+    def accept(self, value: Any) -> T:
+        """A value from outside (an instance, or plain JSON) as this type; WrongState names the field."""
+        try:
+            return self._adapter.validator.validate_python(value, by_alias=True, by_name=True)
+        except ValidationError as error:
+            path, why = _first_error(error)
+            raise WrongState(
+                f"{_name(self.type)} does not fit{f' at {path}' if path else ''}: {why}",
+                hint=f"give a {_name(self.type)}, or JSON of its shape",
+            ) from error
+
+    def _dump(self, value: T, context: Dumping | None) -> bytes:
+        try:
+            raw = self._to_json(value, warnings="error", round_trip=True, by_alias=False, context=context)
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            raw = self._dump_unless_wrong(value, context, error)
+        if self._may_hold_floats and b"null" in raw:
+            self._refuse_lost_floats(value, context)
+        return raw
+
+    def _load(self, raw: bytes, context: Loading | None, *, by_alias: bool = False) -> T:
+        try:
+            return self._from_json(raw, by_alias=by_alias, by_name=True, context=context)
+        except ValidationError as error:
+            path, why = _first_error(error)
+            raise _not_storable(self.type, path, why) from error
+
+    def _dump_unless_wrong(self, value: T, context: Dumping | None, error: Exception) -> bytes:
+        # The serializer's complaint names no path, and it complains of tuples in a list field,
+        # which are fine: let strict validation of what it would write decide.
+        try:
+            raw = self._to_json(value, warnings="none", round_trip=True, by_alias=False, context=context)
+        except (PydanticSerializationError, ValueError, RecursionError) as fatal:
+            raise _not_storable(self.type, _unserializable(value), first_line(fatal)) from fatal
+        try:
+            loading = None if context is None else Loading(lambda _id, _start, _stop: [])
+            self._from_json(raw, strict=True, by_alias=False, by_name=True, context=loading)
+        except ValidationError as wrong:
+            path, why = _first_error(wrong)
+            raise _not_storable(self.type, path, why) from wrong
+        if "serialized value may not be as expected" in str(error) and "input_type=tuple" not in str(error):
+            raise _not_storable(self.type, "", first_line(error)) from error
+        return raw
+
+    def _refuse_lost_floats(self, value: T, context: Dumping | None) -> None:
+        # JSON has no NaN: pydantic writes null, which an optional field would read back as None.
+        plain = self._adapter.serializer.to_python(value, warnings="none", round_trip=True, context=context)
+        exact = to_json(plain, serialize_unknown=True)
+        if (b"NaN" in exact or b"Infinity" in exact) and (path := not_finite(from_json(exact))) is not None:
+            raise _not_storable(self.type, path, "NaN and infinity are not JSON")
+
+
+class StateCodec(Codec[T]):
+    """JSON for states: a Log in them is written as where its rows are, and the new rows beside it."""
+
+    def dump_state(self, value: T, *, home: object = None) -> tuple[bytes, list[LogRows]]:
+        """The snapshot, and the rows that have to be written with it.
+
+        `home` stands for what the state belongs to: a Log that was loaded for another home (another
+        run, an attempt that was set back) is written anew in full. None: every Log is at home.
+        """
+        if not self.has_logs:
+            return self.dump(value), []
+        dumping = Dumping(home)
+        return self._dump(value, dumping), dumping.rows
+
+    def dump_new(self, value: T) -> tuple[bytes, list[LogRows]]:
+        """As dump_state, for a new run: all rows of every Log, under ids of their own; the value is not touched."""
+        dumping = Dumping(strange=True)
+        return self._dump(value, dumping), dumping.rows
+
+    def load_state(self, raw: bytes, fetch: Fetch, *, home: object = None, branched: bool = False) -> T:
+        """The state of a snapshot; rows are fetched when a Log is first read.
+
+        `branched`: later rows go to new log ids (after rewind, fork, edit).
+        """
+        return self._load(raw, Loading(fetch, home, branched=branched) if self.has_logs else None)
+
+    def round_trip(self, value: T, fetch: Fetch, *, home: object = None) -> tuple[bytes, list[LogRows], T]:
+        """dump_state, and the state as a new process would load it; rows in memory stay there."""
+        if not self.has_logs:
+            raw = self._dump(value, None)
+            return raw, [], self._load(raw, None)
+        dumping = Dumping(home)
+        raw = self._dump(value, dumping)
+        return raw, dumping.rows, self._load(raw, Loading(fetch, home, dumping.near))
+
+    def handed_over(self, value: T, *, home: object = None) -> None:
+        """The rows dump_state gave are committed: the same value may go on, and be dumped again."""
+        if self.has_logs:
+            dumping = Dumping(home)
+            self._dump(value, dumping)
+            dumping.handed_over()
+
+
+def canonical(raw: bytes) -> bytes:
+    """The same JSON with sorted keys."""
+    if b"{" not in raw:
+        return raw
+    return to_json(_sorted(from_json(raw)))
+
+
+def fingerprint(value: object) -> str:
+    """16 hex digits that are the same for equal JSON, whatever the order of its keys."""
+    return hashlib.sha256(to_json(_sorted(from_json(to_json(value))))).hexdigest()[:16]
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """The target with a JSON Merge Patch (RFC 7396) applied; neither is changed."""
+    if not isinstance(patch, dict):
+        return patch
+    merged: dict[str, Any] = dict(cast("dict[str, Any]", target)) if isinstance(target, dict) else {}
+    for key, value in cast("dict[str, Any]", patch).items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def expand_logs(state_json: Any, fetch: Fetch) -> Any:
+    """The snapshot with every Log as the list it stands for."""
+    if isinstance(state_json, dict):
+        segments = segments_of(cast("dict[str, Any]", state_json))
+        if segments is not None:
+            return [from_json(row) for row in fetch_rows(segments, fetch)]
+        return {key: expand_logs(child, fetch) for key, child in cast("dict[str, Any]", state_json).items()}
+    if isinstance(state_json, list):
+        return [expand_logs(child, fetch) for child in cast("list[Any]", state_json)]
+    return state_json
+
+
+def one_line_diff(old: Any, new: Any) -> str:
+    """What changed, for people: 'month: "May" -> "June"; customers: +1'."""
+    line = "; ".join(_differences(old, new, ""))
+    return line if len(line) <= 200 else line[:197] + "..."
+
+
+class JsonSchema:
+    """Validation for processes that have the stored schema but not the code."""
+
+    @staticmethod
+    def validate(schema: Json, value: Any) -> None:
+        """Return if the value fits; WrongState names the field that does not."""
+        from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes 100 ms, needed by edits only
+        from jsonschema.exceptions import best_match  # noqa: PLC0415
+        from referencing import Registry  # noqa: PLC0415
+
+        # An empty registry: a schema is never looked up on the net.
+        error = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+        if error is not None:
+            path = ".".join(str(part) for part in error.absolute_path)
+            raise WrongState(
+                f"the state does not fit{f' at {path}' if path else ''}: {_short(error.message, 160)}",
+                hint=f"its schema asks for {_short(to_json(error.schema).decode(), 160)}",
+            )
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(child) for key, child in sorted(cast("dict[str, Any]", value).items())}
+    if isinstance(value, list):
+        return [_sorted(child) for child in cast("list[Any]", value)]
+    return value
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterable[str]:
+    if type(old) is type(new) and old == new:
+        return
+    at = f"{path}: " if path else ""
+    if isinstance(old, dict) and isinstance(new, dict):
+        before, after = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
+        for key in [*before, *(key for key in after if key not in before)]:
+            inner = f"{path}.{key}" if path else key
+            if key not in after:
+                yield f"{inner}: removed"
+            elif key not in before:
+                yield f"{inner}: added {_shown(after[key])}"
+            else:
+                yield from _differences(before[key], after[key], inner)
+    elif isinstance(old, list) and isinstance(new, list):
+        listed, relisted = cast("list[Any]", old), cast("list[Any]", new)
+        common = min(len(listed), len(relisted))
+        if listed[:common] == relisted[:common]:
+            yield f"{at}{len(relisted) - len(listed):+d}"
+        elif len(listed) == len(relisted):
+            for index in range(common):
+                yield from _differences(listed[index], relisted[index], f"{path}.{index}" if path else str(index))
+        else:
+            yield f"{at}{len(listed)} -> {len(relisted)} items"
+    else:
+        yield f"{at}{_shown(old)} -> {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    return _short(to_json(value).decode(), 40)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _kinds(schema: Any) -> tuple[set[str], bool]:
+    """The types in a core schema, and whether a Log is among them (what is inside a Log does not count)."""
+    kinds: set[str] = set()
+    logs = False
+    todo: list[Any] = [schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Mapping):
+            mapping = cast("Mapping[str, Any]", node)
+            if (mapping.get("metadata") or {}).get(LOG_MARK):
+                logs = True
+                continue
+            if isinstance(mapping.get("type"), str):
+                kinds.add(mapping["type"])
+            todo += [child for key, child in mapping.items() if key not in ("metadata", "default", "config")]
+        elif isinstance(node, list | tuple):
+            todo += list(cast("list[Any]", node))
+    return kinds, logs
+
+
+def _first_error(error: ValidationError) -> tuple[str, str]:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return ".".join(str(part) for part in first["loc"]), first["msg"]
+
+
+def _unserializable(value: Any, depth: int = 0) -> str:
+    """The path of the innermost part that has no JSON."""
+    children: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, BaseModel):
+        children = dict(value).items()
+    elif is_dataclass(value):
+        children = [(field.name, getattr(value, field.name, None)) for field in dataclass_fields(value)]
+    elif isinstance(value, Mapping):
+        children = cast("Mapping[Any, Any]", value).items()
+    elif isinstance(value, list | tuple | set | frozenset):
+        children = enumerate(cast("Iterable[Any]", value))
+    for key, child in children if depth < 100 else ():
+        try:
+            to_json(child)
+        except (PydanticSerializationError, ValueError, RecursionError):
+            inner = _unserializable(child, depth + 1)
+            return f"{key}.{inner}" if inner else str(key)
+    return ""
+
+
+def _not_storable(type_: Any, path: str, why: str) -> NotStorable:
+    return NotStorable(
+        f"{_name(type_)} cannot be stored{f': field {path}' if path else ''}: {why}",
+        path=path,
+        hint="keep to the declared types, and to values that JSON can hold",
+    )
+
+
+def _name(type_: Any) -> str:
+    return getattr(type_, "__name__", None) or str(type_)

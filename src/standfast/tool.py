@@ -1,0 +1,356 @@
+"""@tool: a function that only `run.call` performs, with the effect it declares.
+
+Calling a tool gives an inert `Call`. Its arguments have been through JSON by then, so the body
+sees the same values on the first try, after a crash and in a process of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from functools import cached_property, update_wrapper
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    NotRequired,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+from standfast.codec import Codec, canonical, from_json, to_json
+from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
+from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Before = Callable[..., Awaitable[Any]]
+UndoFn = Callable[[Performed[Any, Any]], Awaitable[None]]
+Probe = Callable[[Performed[Any, Any]], Awaitable[Happened | NotHappened | None]]
+Confirm = bool | Callable[..., bool | str] | None
+
+_EFFECTS = get_args(Effect)
+_SETTLES = get_args(Settles)
+
+unperformed: ContextVar[set[Call[Any]] | None] = ContextVar("standfast_unperformed", default=None)
+"""Calls made in this step that nobody has performed yet; None outside a step."""
+
+
+class Call(Generic[R]):
+    """A tool and its arguments. Nothing happens until `run.call` performs it."""
+
+    __slots__ = ("__weakref__", "_digest", "args", "raw", "tool")
+
+    tool: Tool[..., R]
+    args: dict[str, Any]  # by name, defaults filled in, as read back from `raw`
+    raw: bytes  # canonical JSON of the arguments
+
+    def __init__(self, tool: Tool[..., R], args: dict[str, Any], raw: bytes) -> None:
+        self.tool = tool
+        self.args = args
+        self.raw = raw
+        self._digest = ""
+        made = unperformed.get()
+        if made is not None:
+            made.add(self)
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits that are the same for equal arguments."""
+        if not self._digest:
+            self._digest = hashlib.sha256(self.raw).hexdigest()[:16]
+        return self._digest
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
+        return f"{self.tool.name}({shown if len(shown) <= 120 else shown[:117] + '...'})"
+
+    if not TYPE_CHECKING:  # hidden, so that `await draft(1)` is a type error too
+
+        def __await__(self) -> NoReturn:
+            raise NotCalled(
+                f"{self.tool.name}(...) was awaited, but only run.call performs a tool",
+                hint=f"await run.call({self.tool.name}(...))",
+            )
+
+
+class Tool(Generic[P, R]):
+    """A function with a declared effect. Calling it gives a `Call`; `fn` is the plain function."""
+
+    def __init__(
+        self,
+        fn: Callable[P, Any],
+        *,
+        effect: Effect = "write",
+        before: Before | None = None,
+        undo: UndoFn | None = None,
+        settles: Settles = "step",
+        probe: Probe | None = None,
+        confirm: Confirm = None,
+        process: bool = False,
+        retries: int = 0,
+        timeout: float | None = None,
+        grace: float = 2.0,
+        kind: str = "tool",
+        name: str | None = None,
+    ) -> None:
+        if not inspect.isroutine(fn):
+            raise BadTool(f"@tool was given {fn!r}, which is no function", hint="decorate a def or an async def")
+        update_wrapper(self, fn)
+        self.fn = fn
+        self.name: str = fn.__name__ if name is None else name
+        self.effect: Effect = effect
+        self.before = before
+        self.undo = undo
+        self.settles: Settles = settles
+        self.probe = probe
+        self.confirm: Confirm = confirm
+        self.process = process
+        self.retries = retries
+        self.timeout = timeout
+        self.grace = grace
+        self.kind = kind
+        self.module: str = fn.__module__
+        self.qualname: str = fn.__qualname__
+        self._check_declaration()
+        hints = self._type_hints()
+        self._names, self._defaults = self._parameters()
+        self._sorted_names = sorted(self._names)
+        returns = hints.pop("return", Any)
+        self.is_async: bool = inspect.iscoroutinefunction(fn)
+        if get_origin(returns) in (Awaitable, Coroutine):  # a plain function that hands out a coroutine
+            self.is_async, returns = True, get_args(returns)[-1]
+        self._arguments: Codec[dict[str, Any]] = self._argument_codec(hints)
+        self._result: Codec[R] = self._codec(Any if returns is NoReturn else returns, "its result")
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The call, not yet performed. NotStorable names an argument that cannot be stored."""
+        names = self._names
+        given: dict[str, Any] = dict(zip(names, args, strict=False))
+        if kwargs:
+            if not kwargs.keys().isdisjoint(given):
+                self._refuse_arguments(args, kwargs)
+            given.update(kwargs)
+        if len(given) != len(names):
+            given = {**self._defaults, **given}
+        if len(given) != len(names) or len(args) > len(names):
+            self._refuse_arguments(args, kwargs)
+        return self._call(given)
+
+    def parse(self, args: Mapping[str, Any] | str | bytes) -> Call[R]:
+        """The call with arguments from JSON, as a model or a person gives them; Misuse names a bad one."""
+        raw = args.encode() if isinstance(args, str) else args if isinstance(args, bytes) else to_json(args)
+        try:
+            given = self._arguments.parse(raw)
+        except NotStorable as error:
+            raise Misuse(
+                f"{self.name} cannot be called so: {error.message}",
+                hint=f"its arguments are {', '.join(self._names) or 'none'}; see {self.name}.schema",
+            ) from error
+        return self._call({**self._defaults, **given})
+
+    def _call(self, given: dict[str, Any]) -> Call[R]:
+        raw = self.dump_args(given)
+        try:
+            return Call(self, self._arguments.load(raw), raw)
+        except NotStorable as error:
+            raise self._not_storable(error, "arguments") from error
+
+    def dump_args(self, args: Mapping[str, Any]) -> bytes:
+        """The arguments as canonical JSON."""
+        try:
+            raw = self._arguments.write({name: args[name] for name in self._sorted_names})
+        except NotStorable as error:
+            raise self._not_storable(error, "arguments") from error
+        return raw if raw.count(b"{") == 1 else canonical(raw)
+
+    def load_args(self, raw: bytes) -> dict[str, Any]:
+        """The arguments again, as the types the function declares."""
+        return self._arguments.load(raw)
+
+    def dump_result(self, value: R) -> bytes:
+        """The result as JSON; NotStorable if it is not what the function declares."""
+        try:
+            return self._result.dump(value)
+        except NotStorable as error:
+            raise self._not_storable(error, "result") from error
+
+    def load_result(self, raw: bytes) -> R:
+        """The result again, as the type the function declares."""
+        return self._result.load(raw)
+
+    @cached_property
+    def schema(self) -> Json:
+        """The JSON schema of the arguments, described by the docstring."""
+        described = inspect.getdoc(self.fn)
+        return {**self._argument_schema, "description": described} if described else self._argument_schema
+
+    @cached_property
+    def result_schema(self) -> Json:
+        """The JSON schema of the result."""
+        return self._result.schema
+
+    @property
+    def contract(self) -> Json:
+        """What must not change under a run that is resumed."""
+        return {
+            "name": self.name,
+            "effect": self.effect,
+            "schema": self._argument_schema,  # a reworded docstring is no change
+            "result_schema": self.result_schema,
+        }
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name} ({self.effect})>"
+
+    # --- reading the declaration ---------------------------------------------------------------
+
+    def _check_declaration(self) -> None:
+        if not self.name or any(c.isspace() for c in self.name):
+            raise BadTool(f"{self.name!r} is no name for a tool", hint="a name is not empty and has no spaces")
+        if self.effect not in _EFFECTS:
+            raise self._bad(f"effect={self.effect!r} is unknown", f"one of {', '.join(_EFFECTS)}")
+        if self.settles not in _SETTLES:
+            raise self._bad(f"settles={self.settles!r} is unknown", f"one of {', '.join(_SETTLES)}")
+        if inspect.isgeneratorfunction(self.fn) or inspect.isasyncgenfunction(self.fn):
+            raise self._bad("it is a generator", "return the whole result, and say(text) what should be seen live")
+        if self.effect in ("read", "idempotent"):
+            for what, given in (("before", self.before), ("undo", self.undo)):
+                if given is not None:
+                    raise self._bad(f"{what}= on effect={self.effect!r}", 'only effect="write" has something to undo')
+            if self.settles != "step":
+                raise self._bad(f"settles= on effect={self.effect!r}", 'only effect="write" stays in flight')
+        elif self.retries and self.kind != "model":
+            raise self._bad(
+                f"retries= on effect={self.effect!r}",
+                'it could act twice; say effect="idempotent" if repeating it with the same key is harmless',
+            )
+        if self.retries < 0 or self.grace < 0 or (self.timeout is not None and self.timeout <= 0):
+            raise self._bad("retries, grace or timeout is negative", "leave them out, or give a positive number")
+        for what, given in (("before", self.before), ("undo", self.undo), ("probe", self.probe)):
+            if given is not None and not _is_async(given):
+                raise self._bad(f"{what}= is not an async function", f"write it as async def {what}(...)")
+
+    def _parameters(self) -> tuple[list[str], dict[str, Any]]:
+        names: list[str] = []
+        defaults: dict[str, Any] = {}
+        for parameter in inspect.signature(self.fn).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise self._bad(
+                    f"parameter {parameter} has no name that arguments could be stored by",
+                    "name every parameter; no *args, **kwargs or positional-only ones",
+                )
+            names.append(parameter.name)
+            if parameter.default is not parameter.empty:
+                defaults[parameter.name] = parameter.default
+        if self.before is not None:
+            try:
+                inspect.signature(self.before).bind(**dict.fromkeys(names))
+            except TypeError as error:
+                raise self._bad(f"before= does not fit: {error}", "it takes the same arguments as the tool") from error
+        return names, defaults
+
+    def _type_hints(self) -> dict[str, Any]:
+        try:
+            return get_type_hints(self.fn, include_extras=True)
+        except NameError as error:
+            raise self._bad(
+                f"its annotations name {error.name!r}, which is not known in module {self.module}",
+                "define the type at module level, before the tool, and not under TYPE_CHECKING",
+            ) from error
+        except TypeError as error:
+            raise self._bad(f"its annotations cannot be read: {error}", "use types that Python can evaluate") from error
+
+    def _argument_codec(self, hints: dict[str, Any]) -> Codec[dict[str, Any]]:
+        types = {name: hints.get(name, Any) for name in self._names}
+        for name, type_ in types.items():
+            self._codec(type_, f"parameter {name}")
+        optional = {name: NotRequired[types[name]] for name in self._defaults}
+        # A dict by name, and not a model: any parameter name will do.
+        arguments: Any = TypedDict(self.name, {**types, **optional})  # type: ignore[misc]
+        arguments.__pydantic_config__ = ConfigDict(extra="forbid")
+        codec: Codec[dict[str, Any]] = self._codec(arguments, "its arguments")
+        schema = {**codec.schema, "title": self.name}
+        properties = cast("dict[str, Any]", schema.setdefault("properties", {}))
+        for name, default in self._defaults.items():
+            try:
+                properties[name] = {**properties[name], "default": from_json(Codec(types[name]).dump(default))}
+            except NotStorable as error:
+                raise self._bad(
+                    f"the default of {name} is not of its type: {error.message}",
+                    f"annotate it as what it is, say {name}: ... | None" if default is None else "change one of them",
+                ) from error
+        self._argument_schema: Json = schema
+        return codec
+
+    def _codec(self, type_: Any, what: str) -> Codec[Any]:
+        try:
+            codec = Codec[Any](type_)
+            codec.schema  # noqa: B018 - found now, not in the middle of a run
+        except NotStorable as error:
+            raise self._bad(f"{what} cannot be stored: {error.message}", error.hint) from error
+        return codec
+
+    def _refuse_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+        """Raise the TypeError that the plain function would raise."""
+        inspect.signature(self.fn).bind(*args, **kwargs)
+        raise TypeError(f"{self.name}() was given arguments that do not fit")
+
+    def _not_storable(self, error: NotStorable, what: str) -> NotStorable:
+        return NotStorable(f"the {what} of {self.name} cannot be stored: {error.message}", path=error.path, hint=error.hint)
+
+    def _bad(self, why: str, hint: str) -> BadTool:
+        return BadTool(f"tool {self.name}: {why}", hint=hint)
+
+
+class Decorator(Protocol):
+    """What `@tool(...)` gives: it turns an async or a plain function into a Tool."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
+@overload
+def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    effect: Effect = "write",
+    before: Before | None = None,
+    undo: UndoFn | None = None,
+    settles: Settles = "step",
+    probe: Probe | None = None,
+    confirm: Confirm = None,
+    process: bool = False,
+    retries: int = 0,
+    timeout: float | None = None,
+    grace: float = 2.0,
+    kind: str = "tool",
+    name: str | None = None,
+) -> Decorator: ...
+def tool(fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
+    """Make a tool of an async or plain function; BadTool if it could not keep what it declares."""
+    if fn is not None:
+        return Tool(fn, **declared)
+    return lambda fn: Tool(fn, **declared)
+
+
+def _is_async(fn: object) -> bool:
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
