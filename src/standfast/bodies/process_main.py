@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any, Protocol, cast
 
@@ -162,7 +162,11 @@ def load_script(path: str) -> ModuleType:
 
 def perform(fn: Callable[..., Any], args: dict[str, Any]) -> Any:
     value = fn(**args)
-    return asyncio.run(value) if inspect.iscoroutine(value) else value
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 if __name__ == "__main__":
