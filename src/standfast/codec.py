@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from functools import cached_property
@@ -11,31 +12,50 @@ from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
-from pydantic_core import PydanticSerializationError
-from pydantic_core import from_json as from_json
-from pydantic_core import to_json as to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from standfast.errors import NotStorable, WrongState
-from standfast.log import (
-    LOG_MARK,
+from standfast.log import LOG_MARK, not_finite, what_it_says
+from standfast.log_places import (
     Dumping,
     Fetch,
     Loading,
     LogRows,
-    fetch_rows,
-    first_line,
-    not_finite,
-    segments_of,
+    branch_logs,
+    collapse_logs,
+    expand_logs,
+    is_array,
+    is_object,
 )
 from standfast.records import Json
 
+__all__ = [
+    "Codec",
+    "Fetch",
+    "JsonSchema",
+    "LogRows",
+    "StateCodec",
+    "branch_logs",
+    "canonical",
+    "collapse_logs",
+    "expand_logs",
+    "fingerprint",
+    "from_json",
+    "merge_patch",
+    "one_line_diff",
+    "to_json",
+]
+
 T = TypeVar("T")
+
+_LIST_LIKE = {"list", "tuple", "set", "frozenset", "deque"}  # the same JSON
 
 # Core schema types that can hold no float.
 _NO_FLOAT = frozenset(
-    "str int bool none literal enum date datetime time timedelta uuid url bytes list dict tuple set frozenset nullable"
-    " default model model-fields model-field dataclass dataclass-args dataclass-field typed-dict typed-dict-field"
-    " union tagged-union definitions definition-ref".split()
+    {"str", "int", "bool", "none", "literal", "enum", "date", "datetime", "time", "timedelta", "uuid", "url", "bytes"}
+    | {"list", "dict", "tuple", "set", "frozenset", "nullable", "default", "union", "tagged-union"}
+    | {"model", "model-fields", "model-field", "dataclass", "dataclass-args", "dataclass-field"}
+    | {"typed-dict", "typed-dict-field", "definitions", "definition-ref"}
 )
 
 
@@ -49,7 +69,7 @@ class Codec(Generic[T]):
             kinds, self.has_logs = _kinds(self._adapter.core_schema)
         except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
             raise NotStorable(
-                f"{_name(type_)} cannot be stored: {first_line(error)}",
+                f"{_name(type_)} cannot be stored: {what_it_says(error)}",
                 hint="use pydantic models, dataclasses, TypedDicts and JSON's own types, defined at module level",
             ) from error
         if "generator" in kinds:
@@ -59,7 +79,8 @@ class Codec(Generic[T]):
             )
         self._may_hold_floats = not kinds <= _NO_FLOAT
         self._to_json = self._adapter.serializer.to_json
-        self._from_json = self._adapter.validator.validate_json
+        self._to_python = self._adapter.serializer.to_python
+        self._from_json: Callable[..., T] = self._adapter.validator.validate_json
 
     @cached_property
     def schema(self) -> Json:
@@ -67,7 +88,7 @@ class Codec(Generic[T]):
         try:
             return self._adapter.json_schema(by_alias=False, mode="validation")
         except PydanticUserError as error:
-            raise NotStorable(f"{_name(self.type)} has no JSON schema: {first_line(error)}") from error
+            raise NotStorable(f"{_name(self.type)} has no JSON schema: {what_it_says(error)}") from error
 
     def dump(self, value: T) -> bytes:
         """The value as JSON that `load` will take; NotStorable names the field that stands in the way."""
@@ -76,30 +97,8 @@ class Codec(Generic[T]):
             self.load(raw)
         return raw
 
-    def write(self, value: T) -> bytes:
+    def write(self, value: T, context: Dumping | None = None) -> bytes:
         """As `dump`, for callers that `load` at once: a None that does not fit is found by that."""
-        return self._dump(value, None)
-
-    def load(self, raw: bytes) -> T:
-        """The value again; NotStorable if the JSON does not fit the type."""
-        return self._load(raw, None)
-
-    def parse(self, raw: bytes) -> T:
-        """A value from outside (a model's arguments, say), where fields may go by their aliases."""
-        return self._load(raw, None, by_alias=True)
-
-    def accept(self, value: Any) -> T:
-        """A value from outside (an instance, or plain JSON) as this type; WrongState names the field."""
-        try:
-            return self._adapter.validator.validate_python(value, by_alias=True, by_name=True)
-        except ValidationError as error:
-            path, why = _first_error(error)
-            raise WrongState(
-                f"{_name(self.type)} does not fit{f' at {path}' if path else ''}: {why}",
-                hint=f"give a {_name(self.type)}, or JSON of its shape",
-            ) from error
-
-    def _dump(self, value: T, context: Dumping | None) -> bytes:
         try:
             raw = self._to_json(value, warnings="error", round_trip=True, by_alias=False, context=context)
         except (PydanticSerializationError, ValueError, RecursionError) as error:
@@ -108,33 +107,51 @@ class Codec(Generic[T]):
             self._refuse_lost_floats(value, context)
         return raw
 
-    def _load(self, raw: bytes, context: Loading | None, *, by_alias: bool = False) -> T:
+    def load(self, raw: bytes, context: Loading | None = None, *, by_alias: bool = False) -> T:
+        """The value again; NotStorable if the JSON does not fit the type."""
         try:
             return self._from_json(raw, by_alias=by_alias, by_name=True, context=context)
         except ValidationError as error:
             path, why = _first_error(error)
             raise _not_storable(self.type, path, why) from error
 
+    def parse(self, raw: bytes) -> T:
+        """A value from outside (a model's arguments, say), where fields may go by their aliases."""
+        return self.load(raw, by_alias=True)
+
+    def accept(self, value: Any) -> T:
+        """A value from outside (an instance, or plain JSON) as this type; WrongState names the field."""
+        try:
+            return self._adapter.validate_python(value, by_alias=True, by_name=True)
+        except ValidationError as error:
+            path, why = _first_error(error)
+            raise WrongState(
+                f"{_name(self.type)} does not fit{f' at {path}' if path else ''}: {why}",
+                hint=f"give a {_name(self.type)}, or JSON of its shape",
+            ) from error
+
     def _dump_unless_wrong(self, value: T, context: Dumping | None, error: Exception) -> bytes:
         # The serializer's complaint names no path, and it complains of tuples in a list field,
         # which are fine: let strict validation of what it would write decide.
         try:
-            raw = self._to_json(value, warnings="none", round_trip=True, by_alias=False, context=context)
+            raw = self._to_json(value, warnings=False, round_trip=True, by_alias=False, context=context)
         except (PydanticSerializationError, ValueError, RecursionError) as fatal:
-            raise _not_storable(self.type, _unserializable(value), first_line(fatal)) from fatal
+            raise _not_storable(self.type, _unserializable(value), what_it_says(fatal)) from fatal
         try:
             loading = None if context is None else Loading(lambda _id, _start, _stop: [])
             self._from_json(raw, strict=True, by_alias=False, by_name=True, context=loading)
         except ValidationError as wrong:
             path, why = _first_error(wrong)
             raise _not_storable(self.type, path, why) from wrong
-        if "serialized value may not be as expected" in str(error) and "input_type=tuple" not in str(error):
-            raise _not_storable(self.type, "", first_line(error)) from error
+        complaint = str(error)
+        if not set(re.findall(r"input_type=(\w+)", complaint)) <= _LIST_LIKE:
+            path = ".".join(re.findall(r"field_name='([^']*)'", complaint)[:1])
+            raise _not_storable(self.type, path, what_it_says(error)) from error
         return raw
 
     def _refuse_lost_floats(self, value: T, context: Dumping | None) -> None:
         # JSON has no NaN: pydantic writes null, which an optional field would read back as None.
-        plain = self._adapter.serializer.to_python(value, warnings="none", round_trip=True, context=context)
+        plain = self._to_python(value, warnings=False, round_trip=True, context=context)
         exact = to_json(plain, serialize_unknown=True)
         if (b"NaN" in exact or b"Infinity" in exact) and (path := not_finite(from_json(exact))) is not None:
             raise _not_storable(self.type, path, "NaN and infinity are not JSON")
@@ -152,35 +169,28 @@ class StateCodec(Codec[T]):
         if not self.has_logs:
             return self.dump(value), []
         dumping = Dumping(home)
-        return self._dump(value, dumping), dumping.rows
+        return self.write(value, dumping), dumping.rows
 
     def dump_new(self, value: T) -> tuple[bytes, list[LogRows]]:
         """As dump_state, for a new run: all rows of every Log, under ids of their own; the value is not touched."""
         dumping = Dumping(strange=True)
-        return self._dump(value, dumping), dumping.rows
+        return self.write(value, dumping), dumping.rows
 
     def load_state(self, raw: bytes, fetch: Fetch, *, home: object = None, branched: bool = False) -> T:
         """The state of a snapshot; rows are fetched when a Log is first read.
 
         `branched`: later rows go to new log ids (after rewind, fork, edit).
         """
-        return self._load(raw, Loading(fetch, home, branched=branched) if self.has_logs else None)
+        return self.load(raw, Loading(fetch, home, branched=branched) if self.has_logs else None)
 
     def round_trip(self, value: T, fetch: Fetch, *, home: object = None) -> tuple[bytes, list[LogRows], T]:
         """dump_state, and the state as a new process would load it; rows in memory stay there."""
         if not self.has_logs:
-            raw = self._dump(value, None)
-            return raw, [], self._load(raw, None)
+            raw = self.write(value, None)
+            return raw, [], self.load(raw, None)
         dumping = Dumping(home)
-        raw = self._dump(value, dumping)
-        return raw, dumping.rows, self._load(raw, Loading(fetch, home, dumping.near))
-
-    def handed_over(self, value: T, *, home: object = None) -> None:
-        """The rows dump_state gave are committed: the same value may go on, and be dumped again."""
-        if self.has_logs:
-            dumping = Dumping(home)
-            self._dump(value, dumping)
-            dumping.handed_over()
+        raw = self.write(value, dumping)
+        return raw, dumping.rows, self.load(raw, Loading(fetch, home, dumping.near))
 
 
 def canonical(raw: bytes) -> bytes:
@@ -197,27 +207,15 @@ def fingerprint(value: object) -> str:
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """The target with a JSON Merge Patch (RFC 7396) applied; neither is changed."""
-    if not isinstance(patch, dict):
+    if not is_object(patch):
         return patch
-    merged: dict[str, Any] = dict(cast("dict[str, Any]", target)) if isinstance(target, dict) else {}
-    for key, value in cast("dict[str, Any]", patch).items():
+    merged = dict(target) if is_object(target) else {}
+    for key, value in patch.items():
         if value is None:
             merged.pop(key, None)
         else:
             merged[key] = merge_patch(merged.get(key), value)
     return merged
-
-
-def expand_logs(state_json: Any, fetch: Fetch) -> Any:
-    """The snapshot with every Log as the list it stands for."""
-    if isinstance(state_json, dict):
-        segments = segments_of(cast("dict[str, Any]", state_json))
-        if segments is not None:
-            return [from_json(row) for row in fetch_rows(segments, fetch)]
-        return {key: expand_logs(child, fetch) for key, child in cast("dict[str, Any]", state_json).items()}
-    if isinstance(state_json, list):
-        return [expand_logs(child, fetch) for child in cast("list[Any]", state_json)]
-    return state_json
 
 
 def one_line_diff(old: Any, new: Any) -> str:
@@ -247,10 +245,10 @@ class JsonSchema:
 
 
 def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted(child) for key, child in sorted(cast("dict[str, Any]", value).items())}
-    if isinstance(value, list):
-        return [_sorted(child) for child in cast("list[Any]", value)]
+    if is_object(value):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if is_array(value):
+        return [_sorted(child) for child in value]
     return value
 
 
@@ -258,26 +256,24 @@ def _differences(old: Any, new: Any, path: str) -> Iterable[str]:
     if type(old) is type(new) and old == new:
         return
     at = f"{path}: " if path else ""
-    if isinstance(old, dict) and isinstance(new, dict):
-        before, after = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
-        for key in [*before, *(key for key in after if key not in before)]:
+    if is_object(old) and is_object(new):
+        for key in [*old, *(key for key in new if key not in old)]:
             inner = f"{path}.{key}" if path else key
-            if key not in after:
+            if key not in new:
                 yield f"{inner}: removed"
-            elif key not in before:
-                yield f"{inner}: added {_shown(after[key])}"
+            elif key not in old:
+                yield f"{inner}: added {_shown(new[key])}"
             else:
-                yield from _differences(before[key], after[key], inner)
-    elif isinstance(old, list) and isinstance(new, list):
-        listed, relisted = cast("list[Any]", old), cast("list[Any]", new)
-        common = min(len(listed), len(relisted))
-        if listed[:common] == relisted[:common]:
-            yield f"{at}{len(relisted) - len(listed):+d}"
-        elif len(listed) == len(relisted):
+                yield from _differences(old[key], new[key], inner)
+    elif is_array(old) and is_array(new):
+        common = min(len(old), len(new))
+        if old[:common] == new[:common]:
+            yield f"{at}{len(new) - len(old):+d}"
+        elif len(old) == len(new):
             for index in range(common):
-                yield from _differences(listed[index], relisted[index], f"{path}.{index}" if path else str(index))
+                yield from _differences(old[index], new[index], f"{path}.{index}" if path else str(index))
         else:
-            yield f"{at}{len(listed)} -> {len(relisted)} items"
+            yield f"{at}{len(old)} -> {len(new)} items"
     else:
         yield f"{at}{_shown(old)} -> {_shown(new)}"
 
@@ -297,16 +293,15 @@ def _kinds(schema: Any) -> tuple[set[str], bool]:
     todo: list[Any] = [schema]
     while todo:
         node = todo.pop()
-        if isinstance(node, Mapping):
-            mapping = cast("Mapping[str, Any]", node)
-            if (mapping.get("metadata") or {}).get(LOG_MARK):
+        if is_object(node):
+            if (node.get("metadata") or {}).get(LOG_MARK):
                 logs = True
                 continue
-            if isinstance(mapping.get("type"), str):
-                kinds.add(mapping["type"])
-            todo += [child for key, child in mapping.items() if key not in ("metadata", "default", "config")]
+            if isinstance(node.get("type"), str):
+                kinds.add(node["type"])
+            todo += [child for key, child in node.items() if key not in ("metadata", "default", "config")]
         elif isinstance(node, list | tuple):
-            todo += list(cast("list[Any]", node))
+            todo += cast("list[Any]", node)
     return kinds, logs
 
 
@@ -322,8 +317,8 @@ def _unserializable(value: Any, depth: int = 0) -> str:
         children = dict(value).items()
     elif is_dataclass(value):
         children = [(field.name, getattr(value, field.name, None)) for field in dataclass_fields(value)]
-    elif isinstance(value, Mapping):
-        children = cast("Mapping[Any, Any]", value).items()
+    elif is_object(value):
+        children = value.items()
     elif isinstance(value, list | tuple | set | frozenset):
         children = enumerate(cast("Iterable[Any]", value))
     for key, child in children if depth < 100 else ():

@@ -225,6 +225,7 @@ class PlanItem:
     id: str
     title: str
     status: Literal["queued", "running", "done", "dropped"] = "queued"
+    step: int | None = None  # the step that began it
 
 
 @dataclass(frozen=True, slots=True)

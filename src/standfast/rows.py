@@ -124,13 +124,13 @@ class RunDoc:
     step_once: bool = False
     accept_stale: bool = False
     set_back: bool = False
-    restarts_mail: bool = False
+    branch: bool = False
     diverged_ok: list[str] = field(default_factory=list[str])
     plan: list[PlanItem] = field(default_factory=list[PlanItem])
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
     values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     took_mail: bool = False
-    asked_about_mail: bool = False
+    turn_given_for: str = ""
     repeated: tuple[str, int] = ("", 0)
     changed: str = ""
     baseline: int = 0

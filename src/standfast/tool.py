@@ -280,14 +280,15 @@ class Tool(Generic[P, R]):
             self._codec(type_, f"parameter {name}")
         optional = {name: NotRequired[types[name]] for name in self._defaults}
         # A dict by name, and not a model: any parameter name will do.
-        arguments: Any = TypedDict(self.name, {**types, **optional})  # type: ignore[misc]
+        make_typed_dict: Any = TypedDict
+        arguments = make_typed_dict(self.name, {**types, **optional})
         arguments.__pydantic_config__ = ConfigDict(extra="forbid")
         codec: Codec[dict[str, Any]] = self._codec(arguments, "its arguments")
         schema = {**codec.schema, "title": self.name}
         properties = cast("dict[str, Any]", schema.setdefault("properties", {}))
         for name, default in self._defaults.items():
             try:
-                properties[name] = {**properties[name], "default": from_json(Codec(types[name]).dump(default))}
+                properties[name] = {**properties[name], "default": from_json(Codec[Any](types[name]).dump(default))}
             except NotStorable as error:
                 raise self._bad(
                     f"the default of {name} is not of its type: {error.message}",
@@ -310,7 +311,9 @@ class Tool(Generic[P, R]):
         raise TypeError(f"{self.name}() was given arguments that do not fit")
 
     def _not_storable(self, error: NotStorable, what: str) -> NotStorable:
-        return NotStorable(f"the {what} of {self.name} cannot be stored: {error.message}", path=error.path, hint=error.hint)
+        return NotStorable(
+            f"the {what} of {self.name} cannot be stored: {error.message}", path=error.path, hint=error.hint
+        )
 
     def _bad(self, why: str, hint: str) -> BadTool:
         return BadTool(f"tool {self.name}: {why}", hint=hint)
@@ -347,9 +350,11 @@ def tool(
 ) -> Decorator: ...
 def tool(fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     """Make a tool of an async or plain function; BadTool if it could not keep what it declares."""
-    if fn is not None:
+
+    def decorate(fn: Callable[..., Any]) -> Tool[..., Any]:
         return Tool(fn, **declared)
-    return lambda fn: Tool(fn, **declared)
+
+    return decorate if fn is None else decorate(fn)
 
 
 def _is_async(fn: object) -> bool:

@@ -76,12 +76,11 @@ class SqliteTx:
         if state is not None:
             row.snapshot = last
         needs = 1 if row.status == "paused" and not _NEEDING.isdisjoint(row.doc.holds) else 0
-        fence = self._c.execute("SELECT fence FROM runs WHERE n = ?", (row.n,)).fetchone()[0]
         cursor = self._c.execute(
             _Q["save_run"],
             (
                 *(row.status, last, head, row.fence, row.attempt, row.epoch, row.step, row.snapshot, row.holder),
-                *(to_json(row.in_flight), to_json(row.spent), to_json(row.doc), row.wake_at, needs, row.n, row.seq, fence),
+                *(to_json(row.in_flight), to_json(row.spent), to_json(row.doc), row.wake_at, needs, row.n, row.seq),
             ),
         )
         if cursor.rowcount != 1:

@@ -19,10 +19,10 @@ UPDATE runs SET seq = ?, head = ?, attempt = ?, step = ?, snapshot = ?, in_fligh
 WHERE n = ? AND seq = ? AND fence = ?;
 
 -- name: save_run
--- Everything of a run that was read in this transaction, or at this seq and fence.
+-- Everything of a run that was read in this transaction.
 UPDATE runs SET status = ?, seq = ?, head = ?, fence = ?, attempt = ?, epoch = ?, step = ?, snapshot = ?, holder = ?, in_flight = ?,
     spent = ?, doc = ?, wake_at = ?, needs = ?
-WHERE n = ? AND seq = ? AND fence = ?;
+WHERE n = ? AND seq = ?;
 
 -- name: append
 -- One commit's events, chained to what was there.

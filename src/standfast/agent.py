@@ -1,0 +1,185 @@
+"""@agent: one turn of a loop, with everything a runtime must know to drive it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import JsonValue
+
+from standfast.codec import Codec, StateCodec, fingerprint
+from standfast.errors import Misuse
+from standfast.records import Budget, Done, Idle, Json
+from standfast.tool import Tool
+from standfast.tools_of import tools_of
+
+if TYPE_CHECKING:
+    from standfast.run import Run
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+Step = Callable[["Run[S]"], Coroutine[Any, Any, Done[R] | Idle | None]]
+Migrate = Callable[[Json], Any]
+DEFAULT_BUDGET = Budget(steps=1000)
+
+
+class Agent(Generic[S, R]):
+    """A named step function, its state type and its promises."""
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[Run[S]], Awaitable[Done[R] | Idle | None]],
+        *,
+        state: type[S],
+        result: Any,
+        version: str | None = None,
+        migrate: Migrate | None = None,
+        budget: Budget | None = None,
+        on_error: Literal["pause", "fail"] = "pause",
+        redirects: bool = True,
+        concurrency: int | None = None,
+        tools: Sequence[Tool[..., Any]] = (),
+        plan: Callable[[], Sequence[tuple[str, str]]] = tuple,
+        functions: Callable[[], Sequence[Callable[..., Any]]] | None = None,
+        turn_for_unread: bool = False,
+    ) -> None:
+        if not name or name != name.strip():
+            raise Misuse(f"{name!r} is no name for an agent", hint="give it a short word, it is shown to people")
+        if on_error not in ("pause", "fail"):
+            raise Misuse(f"on_error={on_error!r} is unknown", hint='use "pause" or "fail"')
+        if concurrency is not None and concurrency < 1:
+            raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
+        self.name = name
+        self.step = step
+        self.state_type = state
+        self.result_type = result
+        self.version = version
+        self.migrate = migrate
+        self.budget = budget or DEFAULT_BUDGET
+        self.on_error = on_error
+        self.redirects = redirects
+        self.concurrency = concurrency
+        self.plan = plan
+        self.turn_for_unread = turn_for_unread
+        self._given_tools = tools
+        self._functions = functions or (lambda: [step])
+        self._seen: dict[str, Tool[..., Any]] = {}
+
+    @cached_property
+    def state_codec(self) -> StateCodec[S]:
+        return StateCodec(self.state_type)
+
+    @cached_property
+    def result_codec(self) -> Codec[R]:
+        return Codec(self.result_type)
+
+    @cached_property
+    def tools(self) -> dict[str, Tool[..., Any]]:
+        """The tools this agent can reach: given to it, or named in its code."""
+        found = {t.name: t for t in tools_of(self._functions())}
+        found.update({t.name: t for t in self._given_tools})
+        return found
+
+    def tool(self, name: str) -> Tool[..., Any] | None:
+        """A tool by the name the store knows it by; None if this process has no such code."""
+        return self._seen.get(name) or self.tools.get(name)
+
+    def saw(self, tool: Tool[..., Any]) -> None:
+        """Remember a tool that no reading of the code would have found."""
+        self._seen[tool.name] = tool
+
+    @cached_property
+    def contract(self) -> Json:
+        """What a paused run relies on; compared when it is resumed."""
+        tools: dict[str, JsonValue] = {name: cast("JsonValue", t.contract) for name, t in sorted(self.tools.items())}
+        return {
+            "agent": self.name,
+            "version": self.version,
+            "state": cast("JsonValue", self.state_codec.schema),
+            "result": cast("JsonValue", self.result_codec.schema),
+            "tools": tools,
+            "redirects": self.redirects,
+        }
+
+    @cached_property
+    def contract_id(self) -> str:
+        return fingerprint(self.contract)
+
+    def __repr__(self) -> str:
+        return f"<agent {self.name}>"
+
+
+def agent(
+    name: str,
+    *,
+    version: str | None = None,
+    migrate: Migrate | None = None,
+    budget: Budget | None = None,
+    on_error: Literal["pause", "fail"] = "pause",
+    redirects: bool = True,
+    concurrency: int | None = None,
+    tools: Sequence[Tool[..., Any]] = (),
+) -> Callable[[Callable[[Run[S]], Coroutine[Any, Any, Done[R] | Idle | None]]], Agent[S, R]]:
+    """Make an agent of one turn of your loop: `async def step(run: Run[S]) -> Done[R] | Idle | None`."""
+
+    def decorate(step: Callable[[Run[S]], Coroutine[Any, Any, Done[R] | Idle | None]]) -> Agent[S, R]:
+        if not inspect.iscoroutinefunction(step):
+            raise Misuse(f"{step!r} is no async function", hint="a step is `async def step(run: Run[State])`")
+        state, result = step_types(step)
+        return Agent(
+            name,
+            step,
+            state=state,
+            result=result,
+            version=version,
+            migrate=migrate,
+            budget=budget,
+            on_error=on_error,
+            redirects=redirects,
+            concurrency=concurrency,
+            tools=tools,
+        )
+
+    return decorate
+
+
+def step_types(step: Callable[..., Any]) -> tuple[Any, Any]:
+    """The state and result types a step declares."""
+    try:
+        hints = get_type_hints(step, localns=_local_names(step))
+    except NameError as error:
+        raise Misuse(
+            f"the types of {step.__qualname__} cannot be read: {error}",
+            hint="define the state class where the step function can see it, at module level",
+        ) from error
+    parameters = list(inspect.signature(step).parameters)
+    given = hints.get(parameters[0]) if parameters else None
+    if given is None or not get_args(given) or getattr(get_origin(given), "__name__", "") != "Run":
+        raise Misuse(
+            f"{step.__qualname__} does not say what its state is",
+            hint="annotate its first parameter: `run: Run[State]`",
+        )
+    returns = hints.get("return", Any)
+    options = get_args(returns) if get_origin(returns) in (Union, UnionType) else (returns,)
+    results = [get_args(o)[0] if get_args(o) else Any for o in options if (get_origin(o) or o) is Done]
+    result: Any = Union[tuple(results)] if results else NoneType  # noqa: UP007 - built at run time
+    return get_args(given)[0], result
+
+
+def _local_names(step: Callable[..., Any]) -> dict[str, Any]:
+    """Names from an enclosing function, so that agents defined inside tests can be typed."""
+    from standfast.run import Run  # noqa: PLC0415 - Run is a layer above; only its name is needed
+
+    names: dict[str, Any] = {"Run": Run}
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name != "<module>" and frame.f_globals is getattr(step, "__globals__", None):
+            for key, value in frame.f_locals.items():
+                names.setdefault(key, value)
+        frame = frame.f_back
+    return names

@@ -1,0 +1,55 @@
+"""Budgets: caps that hold a run instead of letting it run away (R17)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from standfast.errors import Misuse
+from standfast.records import Budget, Spent
+
+_CAPS = ("steps", "calls", "tokens", "cost", "seconds")
+
+
+def exhausted(budget: Budget, spent: Spent) -> str:
+    """Which cap leaves no room for another call, in words; empty if there is room."""
+    for name in _CAPS:
+        cap = getattr(budget, name)
+        if cap is not None and getattr(spent, name) >= cap:
+            return f"{name}: {_shown(getattr(spent, name))} of {_shown(cap)} used"
+    return ""
+
+
+def repeats(budget: Budget, repeated: tuple[str, int]) -> str:
+    """Why the same call with the same result came too often in a row; empty if it did not."""
+    if budget.repeats is not None and repeated[1] >= budget.repeats:
+        return f"the same call gave the same result {repeated[1]} times in a row"
+    return ""
+
+
+def check(budget: Budget) -> Budget:
+    """The budget itself, or Misuse if it makes no sense."""
+    for name in (*_CAPS, "repeats"):
+        cap = getattr(budget, name)
+        if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int | float) or cap < 0):
+            raise Misuse(f"a budget of {name}={cap!r} makes no sense", hint="give a number, or None for no cap")
+    if budget.then not in ("pause", "cancel"):
+        raise Misuse(f"then={budget.then!r} is unknown", hint='use "pause" or "cancel"')
+    return budget
+
+
+def raised(old: Budget, new: Budget) -> Budget:
+    """The caps after `resume(budget=new)`: what is given replaces what was, absolutely."""
+    given = {name: getattr(new, name) for name in (*_CAPS, "repeats") if getattr(new, name) is not None}
+    return replace(old, **given, then=new.then)
+
+
+def add(spent: Spent, other: Spent) -> None:
+    """Count `other` into `spent`."""
+    spent.calls += other.calls
+    spent.input_tokens += other.input_tokens
+    spent.output_tokens += other.output_tokens
+    spent.cost += other.cost
+
+
+def _shown(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"

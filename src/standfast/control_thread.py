@@ -1,0 +1,114 @@
+"""A thread that keeps control of runs while the event loop may be blocked.
+
+It has its own connection to the store. Verbs are carried out in it, the process's lease
+is kept alive by it, and it notices what other processes have written.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from standfast.abc import Store
+from standfast.errors import StoreError
+
+T = TypeVar("T")
+
+BUSY_POLL = 0.003
+IDLE_POLL = 0.02
+
+
+class ControlThread:
+    """Carries out verbs one after the other, and watches the store in between."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        touched: Callable[[list[str]], None],
+        changed: Callable[[], None],
+        tick: Callable[[], float],
+        lively: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._touched = touched
+        self._changed = changed
+        self._tick = tick
+        self._lively = lively
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name="standfast-control", daemon=True)
+        self._signal = 0
+        self._version = -1
+        self.trouble = ""
+
+    def start(self) -> None:
+        """Begin to watch from what is in the store now."""
+        if self._store.exists():
+            self._signal = self._store.read(lambda tx: tx.last_signal())
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is queued, then end."""
+        self._work.put(None)
+        self._thread.join()
+
+    def call(self, work: Callable[[], T]) -> Future[T]:
+        """Have `work` done in the control thread."""
+        future: Future[T] = Future()
+
+        def do() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = work()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self._work.put(do)
+        return future
+
+    def _loop(self) -> None:
+        due = time.monotonic()
+        while True:
+            try:
+                work = self._work.get(timeout=BUSY_POLL if self._lively() else IDLE_POLL)
+                if work is None:
+                    return
+                work()
+            except queue.Empty:
+                pass
+            try:
+                self._watch()
+                if time.monotonic() >= due:
+                    due = time.monotonic() + self._tick()
+            except StoreError as error:
+                # Nothing can be learnt from a store that does not answer; the lease lapses, which is the truth.
+                self.trouble = str(error)
+                due = time.monotonic() + 0.25
+            else:
+                self.trouble = ""
+
+    def _watch(self) -> None:
+        if not self._store.exists():
+            return
+        version = self._store.version()
+        if version == self._version:
+            return
+        self._version = version
+        self.read_signals()
+        self._changed()
+
+    def read_signals(self) -> None:
+        """Pass on which runs were touched by a verb since the last look."""
+        signals = self._store.read(lambda tx: tx.signals(self._signal))
+        if signals:
+            self._signal = signals[-1][0]
+            self._touched(list(dict.fromkeys(run for _, run in signals)))
+
+

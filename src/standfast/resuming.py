@@ -1,0 +1,63 @@
+"""Resume: which holds it clears, what stands in its way, and what the person changed meanwhile."""
+
+from __future__ import annotations
+
+from standfast import budget as budgets
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.events import Event
+from standfast.machine import resume_leaves
+from standfast.records import Accepted, Answer, Budget, Choice, Refused
+from standfast.rows import Resume, RunRow
+from standfast.stops import enter
+
+
+def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
+    """Queue a paused run, or say what stands in the way."""
+    doc = row.doc
+    caps = budgets.raised(doc.budget, ask.budget) if ask.budget else doc.budget
+    room = not budgets.exhausted(caps, row.spent)
+    left = resume_leaves(list(doc.holds), accept_stale=ask.accept_stale, budget_has_room=room)
+    if left:
+        return _refused(row, left, ask), []
+    changed = list[str]()
+    if ask.budget:
+        changed.append("budget " + _caps(ask.budget))
+    if doc.changed:
+        changed.insert(0, doc.changed)
+    doc.budget = caps
+    doc.changed = "; ".join(changed)
+    cleared = list(doc.holds)
+    if "diverged" in doc.holds:
+        data = doc.holds["diverged"].data
+        doc.diverged_ok = [str(key) for key in data] if isinstance(data, list) else []
+    if "budget" in doc.holds or "loop" in doc.holds:
+        doc.repeated = ("", 0)
+    doc.accept_stale = doc.accept_stale or ("stale" in doc.holds and ask.accept_stale)
+    doc.holds.clear()
+    doc.error = None
+    doc.stop = None
+    enter(row, "queued", tx.now)
+    event = ev.ResumeAsked(by=ask.by, reason=ask.reason, note=ask.note, changed=doc.changed, cleared=cleared)
+    return Accepted(tx.now, row.seq + 1), [event]
+
+
+def _refused(row: RunRow, left: frozenset[str], ask: Resume) -> Refused:
+    words: list[str] = []
+    choices: list[Choice] = []
+    for name in sorted(left):
+        info = row.doc.holds.get(name)  # type: ignore[call-overload]  # left holds names of holds
+        words.append(f"{name}: {info.text}" if info and info.text else name)
+        if name == "stale" and not ask.accept_stale:
+            choices.append(Choice("resume", {"accept_stale": True}, "go on although the world has changed"))
+        if name == "budget":
+            choices.append(Choice("resume", {"budget": {}}, "raise the cap"))
+    choices.append(Choice("cancel", {}, "cancel the run"))
+    return Refused(f"the run is held by {'; '.join(words)}", tuple(choices))
+
+
+def _caps(budget: Budget) -> str:
+    names = ("steps", "calls", "tokens", "cost", "seconds", "repeats")
+    return ", ".join(f"{n}={getattr(budget, n)}" for n in names if getattr(budget, n) is not None)
+
+

@@ -1,0 +1,262 @@
+"""What a stop does to a run's row, whoever asks for it: one idea shared by verbs and drivers.
+
+Every function here works inside a transaction on a row that was read in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.events import Event
+from standfast.records import Hold, InFlight, Receipt, Residue, Status, Undo, Undone
+from standfast.rows import CallRow, HoldInfo, RunRow, Stop
+
+
+def hold(row: RunRow, name: Hold, now: float, text: str = "", data: object = None) -> None:
+    """Add a hold; an older one of the same name keeps its place and time."""
+    old = row.doc.holds.get(name)
+    row.doc.holds[name] = HoldInfo(old.since if old else now, text, data)  # type: ignore[arg-type]  # JSON by construction
+
+
+def enter(row: RunRow, status: Status, now: float) -> None:
+    """Change the status, and keep the times that views show."""
+    doc = row.doc
+    if doc.paused_at is not None and status != "paused":
+        doc.paused_for += max(0.0, now - doc.paused_at)
+        doc.paused_at = None
+    if status == "paused" and doc.paused_at is None:
+        doc.paused_at = now
+        doc.baseline = row.snapshot
+        doc.changed = ""
+    if status in ("cancelled", "done", "failed"):
+        doc.ended_at = now
+        doc.holds.clear()
+        row.wake_at = None
+    row.status = status
+    if status in ("queued", "paused", "cancelled", "done", "failed"):
+        row.holder = None
+        row.in_flight = []
+
+
+def return_mail(tx: Tx, row: RunRow, reason: str) -> list[Event]:
+    """Give back what nobody will read; never silently."""
+    returned: list[Event] = []
+    for mail in tx.pending_mail(row.n):
+        mail.status, mail.reason = "returned", reason
+        tx.update_mail(mail)
+        returned.append(ev.MailReturned(mail=mail.id, reason=reason))
+    return returned
+
+
+def mark_undo(tx: Tx, row: RunRow, undo: Undo) -> list[CallRow]:
+    """Write into the ledger what this end of the run has to take back, and give the rows.
+
+    "step": the step in flight, and drafts of the run; "all": everything, children included.
+    What settles="never" is taken back at every end.
+    """
+    marked: list[CallRow] = []
+    for call in tx.ledger(row.n):
+        if call.undo is not None or not may_have_happened(call):
+            continue
+        in_flight = call.epoch == row.epoch and call.step == row.step
+        wanted = (
+            call.settles == "never"
+            or undo == "all"
+            or (undo == "step" and (in_flight or call.settles == "run"))
+        )
+        if wanted and call.kind != "child":
+            marked.append(_mark(tx, call))
+    if undo == "all":
+        for child in tx.children(row.id, live=False):
+            child_row = tx.run(child)
+            if child_row is not None:
+                marked += mark_undo(tx, child_row, "all")
+    return marked
+
+
+def mark_undo_from(tx: Tx, row: RunRow, step: int) -> list[CallRow]:
+    """The same for a rewind: everything from a step on."""
+    marked = [
+        _mark(tx, call)
+        for call in tx.ledger(row.n)
+        if call.undo is None and may_have_happened(call) and call.step >= step and call.kind != "child"
+    ]
+    for child in tx.children(row.id, live=False):
+        child_row = tx.run(child)
+        began = next((c.step for c in tx.calls(row.n) if child_row and c.id == child_row.doc.parent_call), -1)
+        if child_row is not None and began >= step:
+            marked += mark_undo(tx, child_row, "all")
+    return marked
+
+
+def mark_locks(tx: Tx, row: RunRow) -> list[CallRow]:
+    """The same for a run that ends by itself: what settles="never" alone."""
+    return [
+        _mark(tx, call)
+        for call in tx.ledger(row.n)
+        if call.settles == "never" and call.undo is None and may_have_happened(call)
+    ]
+
+
+def may_have_happened(call: CallRow) -> bool:
+    """Could the effect of this call be in the world?"""
+    return call.status in ("started", "finished", "failed", "in_doubt", "check", "cut")
+
+
+def _mark(tx: Tx, call: CallRow) -> CallRow:
+    call.undo = "pending" if call.undoable else "impossible"
+    if call.undo == "impossible":
+        call.undo_reason = "it declares no undo"
+    tx.update_call(call)
+    return call
+
+
+def pending_undos(tx: Tx, row: RunRow) -> list[CallRow]:
+    """Ledger rows still to be worked on, newest first, children's included."""
+    rows = [c for c in tx.ledger(row.n) if c.undo == "pending"]
+    for child in tx.children(row.id, live=False):
+        child_row = tx.run(child)
+        if child_row is not None:
+            rows += pending_undos(tx, child_row)
+    return sorted(rows, key=lambda c: -c.n)
+
+
+def _all_ledgers(tx: Tx, row: RunRow) -> Iterable[CallRow]:
+    yield from tx.ledger(row.n)
+    for child in tx.children(row.id, live=False):
+        child_row = tx.run(child)
+        if child_row is not None:
+            yield from _all_ledgers(tx, child_row)
+
+
+def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
+    """What this stop did, from what is in the store."""
+    stop = row.doc.stop or Stop("pause", tx.now, tx.now)
+    ledger = [c for c in _all_ledgers(tx, row) if c.undo is not None]
+    undone = [
+        Undone(c.ref, c.undo if c.undo != "pending" else "in_doubt", c.tries, c.undo_reason)  # type: ignore[arg-type]
+        for c in ledger
+    ]
+    residue = list(stop.residue)
+    for entry in undone:
+        if entry.outcome != "undone":
+            residue.append(Residue(f"{entry.call.tool} could not be undone", entry.reason or entry.outcome, entry.call))
+    known = {c.id for c in ledger}
+    for flight in stop.outcomes:
+        if flight.outcome in ("in_doubt", "still_running") and flight.call.id not in known:
+            named = any(r.call is not None and r.call.id == flight.call.id for r in residue)
+            if not named:
+                residue.append(Residue(f"{flight.call.tool}: {flight.outcome.replace('_', ' ')}", "", flight.call))
+    kept = tuple(c.ref for c in _all_ledgers(tx, row) if c.undo is None and c.status == "finished")
+    return Receipt(
+        run=row.id,
+        status=status,
+        asked_at=stop.asked_at,
+        accepted_at=stop.accepted_at,
+        settled_at=tx.now,
+        by=stop.by,
+        reason=stop.reason,
+        finished_steps=row.step,
+        in_flight=tuple(_with_undo_outcome(f, ledger) for f in stop.outcomes),
+        undone=tuple(undone),
+        residue=tuple(residue),
+        kept=kept,
+        partial_output=partial_output(tx, row),
+        result=stop.result,
+        calls_after_cancel=stop.calls_after,
+        usage=row.spent,
+        trigger=stop.trigger,
+        undo=stop.undo if stop.verb == "cancel" else None,
+        soft=stop.soft,
+    )
+
+
+def _with_undo_outcome(flight: InFlight, ledger: list[CallRow]) -> InFlight:
+    """A cut write stays in doubt unless its undo or probe has settled it."""
+    if flight.outcome != "in_doubt":
+        return flight
+    settled = next((c for c in ledger if c.id == flight.call.id and c.undo == "undone"), None)
+    return flight if settled is None else InFlight(flight.call, "aborted")
+
+
+def partial_output(tx: Tx, row: RunRow) -> str:
+    """The text that calls of the current step had said."""
+    snapshot = row.snapshot
+    parts: list[str] = []
+    while True:
+        rows = tx.record(row.n, snapshot)
+        for seq, events in rows:
+            snapshot = seq
+            parts += [e.text for e in events if isinstance(e, ev.TextFlushed)]
+        if not rows:
+            return "".join(parts)
+
+
+def finish_cancel(tx: Tx, row: RunRow) -> list[Event]:
+    """The last transition of a cancel: the receipt is complete."""
+    done = receipt(tx, row, "cancelled")
+    row.doc.receipt = done
+    enter(row, "cancelled", tx.now)
+    return [ev.RunCancelled(receipt=done)]
+
+
+def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
+    """Put the run before the step it was rewound to."""
+    target = row.doc.target
+    assert target is not None
+    found = tx.snapshot(row, target.step)
+    assert found is not None, f"run {row.id} has no snapshot {target.step}"
+    row.step = target.step
+    row.attempt += 1
+    row.doc.target = None
+    row.doc.branch = True
+    row.doc.values = {}
+    row.doc.set_back = True
+    row.doc.facts = {name: fact for name, fact in row.doc.facts.items() if fact.step < target.step}
+    out: list[Event] = [ev.Rewound(to=target.step, epoch=row.epoch)]
+    left = [c for c in tx.ledger(row.n) if c.undo in ("failed", "impossible", "in_doubt") and c.step >= target.step]
+    left = [c for c in left if c.epoch == row.epoch - 1]
+    if left:
+        names = ", ".join(f"{c.tool} ({c.undo}: {c.undo_reason})" for c in left)
+        hold(row, "error", tx.now, f"rewound to step {target.step}, but this could not be undone: {names}")
+        target.then = "paused"
+    if target.then == "queued" and not row.doc.holds:
+        enter(row, "queued", tx.now)
+        out.append(ev.RunQueued(why=f"rewound to step {target.step}"))
+    else:
+        if not row.doc.holds:
+            hold(row, "user", tx.now, f"rewound to step {target.step}")
+        enter(row, "paused", tx.now)
+        out.append(ev.RunPaused(holds=list(row.doc.holds), text=f"rewound to step {target.step}"))
+    return out, found[1]
+
+
+def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
+    """The last transition of a pause: nothing of the run is running but what is named."""
+    doc = row.doc
+    if doc.stop is not None:
+        doc.receipt = receipt(tx, row, "paused")
+    noted, doc.resume_noted = doc.resume_noted, None
+    if not doc.holds:
+        enter(row, "queued", tx.now)
+        return [ev.RunQueued(why="nothing holds it any more")]
+    enter(row, "paused", tx.now)
+    residue = [r.what for r in doc.stop.residue] if doc.stop else []
+    out: list[Event] = [
+        ev.RunPaused(holds=list(doc.holds), text="; ".join(h.text for h in doc.holds.values() if h.text), residue=residue)
+    ]
+    if noted is not None:
+        from standfast.resuming import resume  # noqa: PLC0415 - a noted resume is the same verb, later
+
+        out += resume(tx, row, noted)[1]
+    return out
+
+
+def queue_if_free(row: RunRow, now: float, why: str) -> list[Event]:
+    """A run whose last hold went by an answer or decision goes on by itself."""
+    if row.status == "paused" and not row.doc.holds:
+        enter(row, "queued", now)
+        return [ev.RunQueued(why=why)]
+    return []

@@ -1,0 +1,199 @@
+"""Group commit: what the runs of one event loop write in one tick shares a transaction.
+
+The commit happens inline, without a thread hop, while the lock is free and the disk is
+fast; otherwise in a thread, so that the event loop never waits for a lock. There is no
+savepoint per operation: if one of a batch fails, the batch is rolled back and each
+operation gets a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+
+from standfast.abc import Connection, Operation
+from standfast.errors import StoreBusy, StoreError
+from standfast.stores.sqlite import SqliteStore
+from standfast.stores.sqlite_tx import SqliteTx
+
+SLOW_COMMIT = 0.004
+RETRY_SECONDS = 0.25
+
+
+class GroupWriter:
+    """One connection that commits in batches, in the order of submission."""
+
+    def __init__(self, store: SqliteStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._loop = loop
+        self._queue: list[Operation] = []
+        self._scheduled = False
+        self._thread: threading.Thread | None = None
+        self._connection: Connection | None = None
+        self._slow = False
+        self._apart: list[BaseException | None] = []
+        self._closed = False
+        self.trouble = ""
+        self.on_trouble: Callable[[str], None] = lambda _: None
+
+    @property
+    def idle(self) -> bool:
+        """True when a flush would commit at once, in this thread."""
+        return self._thread is None and not self._slow
+
+    def submit(self, op: Operation) -> None:
+        """Have `op` committed with whatever else this tick brings."""
+        self._queue.append(op)
+        if not self._scheduled and self._thread is None:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Commit what has been submitted, now if the lock is free."""
+        self._scheduled = False
+        if self._thread is not None or not self._queue or self._closed:
+            return
+        batch, self._queue = self._queue, []
+        if self._slow or not self._commit_inline(batch):
+            self._commit_in_thread(batch)
+
+    def close(self) -> None:
+        """Stop: nothing more is written, and what is queued is dropped as in a crash."""
+        self._closed = True
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+        if self._connection is not None:
+            self._store.discard(self._connection)
+            self._connection = None
+
+    # --- committing -------------------------------------------------------------------------
+
+    def _commit_inline(self, batch: list[Operation]) -> bool:
+        began = time.perf_counter()
+        try:
+            outcomes = self._commit(batch, wait=False)
+        except StoreError:
+            return False
+        self._slow = time.perf_counter() - began > SLOW_COMMIT
+        self._tell(batch, outcomes)
+        return True
+
+    def _commit_in_thread(self, batch: list[Operation]) -> None:
+        def work() -> None:
+            outcomes = self._commit_stubbornly(batch)
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._back, batch, outcomes)
+
+        self._thread = threading.Thread(target=work, name="standfast-writer", daemon=True)
+        self._thread.start()
+
+    def _back(self, batch: list[Operation], outcomes: list[BaseException | None] | None) -> None:
+        self._thread = None
+        if outcomes is not None:
+            self._tell(batch, outcomes)
+        self.flush()
+
+    def _commit_stubbornly(self, batch: list[Operation]) -> list[BaseException | None] | None:
+        """Commit, however long the store is locked or broken; None once the writer is closed."""
+        while not self._closed:
+            began = time.perf_counter()
+            try:
+                outcomes = self._commit(batch, wait=True)
+            except StoreBusy as error:
+                self._say(str(error))
+            except StoreError as error:
+                self._say(str(error))
+                time.sleep(RETRY_SECONDS)
+            else:
+                self._slow = time.perf_counter() - began > SLOW_COMMIT
+                self._say("")
+                return outcomes
+        return None
+
+    def _say(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self.on_trouble(trouble)
+
+    def _commit(self, batch: list[Operation], *, wait: bool) -> list[BaseException | None]:
+        """One transaction for the batch, or one each if it does not go through together."""
+        with self._guarded():
+            c = self._open()
+            if wait:
+                c.execute("PRAGMA busy_timeout = 1500")
+            try:
+                if not self._apart:
+                    error = self._transact(c, batch)
+                    if error is None:
+                        return [None] * len(batch)
+                    if len(batch) == 1:
+                        return [error]
+                # One of them failed: each gets a transaction of its own. What is through stays through
+                # when the store fails in between and the rest is tried again.
+                for op in batch[len(self._apart) :]:
+                    self._apart.append(self._transact(c, [op]))
+                outcomes, self._apart = self._apart, []
+                return outcomes
+            finally:
+                if wait and self._connection is not None:
+                    c.execute("PRAGMA busy_timeout = 0")
+
+    def _transact(self, c: Connection, batch: list[Operation]) -> Exception | None:
+        """One transaction; an operation's own error is returned, a store's is raised."""
+        c.execute("BEGIN IMMEDIATE")
+        try:
+            tx = SqliteTx(c, self._store.now())
+            for op in batch:
+                op.perform(tx)
+            c.execute("COMMIT")
+        except Exception as error:
+            try:
+                c.execute("ROLLBACK")
+            except sqlite3.Error:
+                # SQLite has rolled back by itself (disk full, I/O error): the connection is not trusted again.
+                self._drop()
+            if isinstance(error, sqlite3.Error | StoreError):
+                raise
+            return error
+        return None
+
+    def _guarded(self) -> _Guard:
+        return _Guard(self)
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._store.open()
+            self._connection.execute("PRAGMA busy_timeout = 0")
+        return self._connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._store.discard(self._connection)
+            self._connection = None
+
+    def _tell(self, batch: list[Operation], outcomes: list[BaseException | None]) -> None:
+        for op, error in zip(batch, outcomes, strict=True):
+            if error is None:
+                op.committed()
+            else:
+                op.failed(error)
+
+
+class _Guard:
+    """After any error but a lock, the connection is closed; the next try opens and checks anew."""
+
+    def __init__(self, writer: GroupWriter) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            translated = self._writer._store.translate(error)  # noqa: SLF001 - one idea in two classes
+            if not isinstance(translated, StoreBusy):
+                self._writer._drop()  # noqa: SLF001
+            raise translated from error

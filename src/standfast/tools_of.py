@@ -1,0 +1,64 @@
+"""Which tools a function can reach, read from its code.
+
+A new process must be able to undo what an old one did, before any step has run there.
+Names are looked up in the code's own modules: nothing is imported by a name from a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from standfast.tool import Tool
+
+MOST_OBJECTS = 5000
+
+
+def tools_of(functions: Iterable[Callable[..., Any]]) -> list[Tool[..., Any]]:
+    """Every tool that these functions name, directly or through functions they name."""
+    found: dict[int, Tool[..., Any]] = {}
+    seen: set[int] = set()
+    queue: list[Any] = list(functions)
+    while queue and len(seen) < MOST_OBJECTS:
+        thing = queue.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, Tool):
+            found[id(thing)] = thing
+            queue.append(thing.fn)
+        elif isinstance(thing, FunctionType):
+            queue.extend(_named_by(thing))
+        elif isinstance(thing, type):
+            queue.extend(v for v in vars(thing).values() if isinstance(v, FunctionType | Tool))
+        elif isinstance(thing, dict):
+            queue.extend(v for v in thing.values() if isinstance(v, Tool | FunctionType))
+        elif isinstance(thing, list | tuple | set | frozenset):
+            queue.extend(v for v in thing if isinstance(v, Tool | FunctionType))
+        elif callable(getattr(thing, "__wrapped__", None)):
+            queue.append(thing.__wrapped__)
+    return list(found.values())
+
+
+def _named_by(function: FunctionType) -> Iterator[Any]:
+    names = set(_names(function.__code__))
+    scope = function.__globals__
+    for name in names:
+        value = scope.get(name)
+        if isinstance(value, ModuleType):
+            yield from (v for n in names if isinstance(v := vars(value).get(n), Tool | FunctionType | type))
+        elif value is not None:
+            yield value
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            continue  # not filled in yet
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
