@@ -230,12 +230,13 @@ class JsonSchema:
     @staticmethod
     def validate(schema: Json, value: Any) -> None:
         """Return if the value fits; WrongState names the field that does not."""
-        from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes 100 ms, needed by edits only
-        from jsonschema.exceptions import best_match  # noqa: PLC0415
-        from referencing import Registry  # noqa: PLC0415
+        import jsonschema  # noqa: PLC0415 - takes 100 ms, and only edits need it
+        import referencing  # noqa: PLC0415
 
-        # An empty registry: a schema is never looked up on the net.
-        error = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+        untyped: Any = jsonschema
+        nothing_else: Any = referencing.Registry[Any]()  # a schema is never looked up on the net
+        errors = untyped.Draft202012Validator(schema, registry=nothing_else).iter_errors(value)
+        error = untyped.exceptions.best_match(errors)
         if error is not None:
             path = ".".join(str(part) for part in error.absolute_path)
             raise WrongState(
@@ -294,7 +295,7 @@ def _kinds(schema: Any) -> tuple[set[str], bool]:
     while todo:
         node = todo.pop()
         if is_object(node):
-            if (node.get("metadata") or {}).get(LOG_MARK):
+            if is_object(marks := node.get("metadata")) and LOG_MARK in marks:
                 logs = True
                 continue
             if isinstance(node.get("type"), str):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, overload
+from typing import Annotated, Any, Generic, TypeGuard, TypeVar, Union, cast, get_args, get_origin, overload
 
 from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema, from_json, to_json
@@ -104,8 +104,8 @@ class Log(Sequence[T], Generic[T]):
         return iter(self._read(range(self._book.length)))
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Log):
-            return list(self) == list(cast("Log[Any]", other))
+        if _is_log(other):
+            return list(self) == list(other)
         return list(self) == other if isinstance(other, list) else NotImplemented
 
     # Unhashable like a list: pydantic then copies a default, and dataclasses refuse one.
@@ -174,8 +174,8 @@ class Log(Sequence[T], Generic[T]):
     def _validated(cls, value: Any, context: Any, view: TypeAdapter[Any] | None) -> Log[Any]:
         if isinstance(context, Loading) and (book := context.open(value)) is not None:
             return cls._of(book, view)
-        if isinstance(value, Log):
-            given = cast("Log[Any]", value)
+        if _is_log(value):
+            given: Log[Any] = value
             if given._known_view() is None:
                 given._view = view
             return given
@@ -193,9 +193,9 @@ class Log(Sequence[T], Generic[T]):
 
     @staticmethod
     def _serialized(value: Any, info: core_schema.SerializationInfo) -> Any:
-        if not isinstance(value, Log):
+        if not _is_log(value):
             raise ValueError(f"expected a Log, found {type(value).__name__}")
-        log = cast("Log[Any]", value)
+        log: Log[Any] = value
         context: Any = info.context
         if isinstance(context, Dumping):
             return context.place(log._book)
@@ -250,6 +250,10 @@ def what_it_says(error: BaseException) -> str:
         return error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
     lines = [line.strip() for line in str(error).splitlines()]
     return next((line for line in lines if line and not line.startswith("Pydantic serializer warnings")), repr(error))
+
+
+def _is_log(value: object) -> TypeGuard[Log[Any]]:
+    return isinstance(value, Log)
 
 
 def _not_storable(index: int, why: str) -> NotStorable:

@@ -28,6 +28,7 @@ from typing import (
 )
 
 from pydantic import ConfigDict
+from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from standfast.codec import Codec, canonical, from_json, to_json
@@ -127,7 +128,7 @@ class Tool(Generic[P, R]):
         self.qualname: str = fn.__qualname__
         self._check_declaration()
         hints = self._type_hints()
-        self._names, self._defaults = self._parameters()
+        self._positional, self._names, self._defaults = self._parameters()
         self._sorted_names = sorted(self._names)
         returns = hints.pop("return", Any)
         self.is_async: bool = inspect.iscoroutinefunction(fn)
@@ -138,26 +139,25 @@ class Tool(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The call, not yet performed. NotStorable names an argument that cannot be stored."""
-        names = self._names
-        given: dict[str, Any] = dict(zip(names, args, strict=False))
+        given: dict[str, Any] = dict(zip(self._positional, args, strict=False))
         if kwargs:
-            if not kwargs.keys().isdisjoint(given):
-                self._refuse_arguments(args, kwargs)
             given.update(kwargs)
-        if len(given) != len(names):
+        if len(given) != len(args) + len(kwargs):  # too many, or one of them twice
+            self._refuse_arguments(args, kwargs)
+        if len(given) != len(self._names):
             given = {**self._defaults, **given}
-        if len(given) != len(names) or len(args) > len(names):
+        if given.keys() != self._names.keys():
             self._refuse_arguments(args, kwargs)
         return self._call(given)
 
     def parse(self, args: Mapping[str, Any] | str | bytes) -> Call[R]:
         """The call with arguments from JSON, as a model or a person gives them; Misuse names a bad one."""
-        raw = args.encode() if isinstance(args, str) else args if isinstance(args, bytes) else to_json(args)
         try:
-            given = self._arguments.parse(raw)
-        except NotStorable as error:
+            raw = args.encode() if isinstance(args, str) else args if isinstance(args, bytes) else to_json(args)
+            given = self._arguments.parse(raw or b"{}")  # providers send "" for no arguments
+        except (NotStorable, PydanticSerializationError) as error:
             raise Misuse(
-                f"{self.name} cannot be called so: {error.message}",
+                f"{self.name} cannot be called so: {error.message if isinstance(error, NotStorable) else error}",
                 hint=f"its arguments are {', '.join(self._names) or 'none'}; see {self.name}.schema",
             ) from error
         return self._call({**self._defaults, **given})
@@ -244,8 +244,10 @@ class Tool(Generic[P, R]):
             if given is not None and not _is_async(given):
                 raise self._bad(f"{what}= is not an async function", f"write it as async def {what}(...)")
 
-    def _parameters(self) -> tuple[list[str], dict[str, Any]]:
-        names: list[str] = []
+    def _parameters(self) -> tuple[list[str], dict[str, None], dict[str, Any]]:
+        """The names that may be given by position, all names, and the defaults."""
+        positional: list[str] = []
+        names: dict[str, None] = {}  # in order
         defaults: dict[str, Any] = {}
         for parameter in inspect.signature(self.fn).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -253,15 +255,17 @@ class Tool(Generic[P, R]):
                     f"parameter {parameter} has no name that arguments could be stored by",
                     "name every parameter; no *args, **kwargs or positional-only ones",
                 )
-            names.append(parameter.name)
+            names[parameter.name] = None
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                positional.append(parameter.name)
             if parameter.default is not parameter.empty:
                 defaults[parameter.name] = parameter.default
         if self.before is not None:
             try:
-                inspect.signature(self.before).bind(**dict.fromkeys(names))
+                inspect.signature(self.before).bind(**names)
             except TypeError as error:
                 raise self._bad(f"before= does not fit: {error}", "it takes the same arguments as the tool") from error
-        return names, defaults
+        return positional, names, defaults
 
     def _type_hints(self) -> dict[str, Any]:
         try:
