@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -15,7 +16,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from standfast.errors import NotStorable, WrongState
-from standfast.log import LOG_MARK, not_finite, what_it_says
+from standfast.log import LOG_MARK, is_model, not_finite, what_it_says
 from standfast.log_places import (
     Dumping,
     Fetch,
@@ -26,6 +27,8 @@ from standfast.log_places import (
     expand_logs,
     is_array,
     is_object,
+    same_json,
+    sorted_json,
 )
 from standfast.records import Json
 
@@ -67,6 +70,9 @@ class Codec(Generic[T]):
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(type_)
             kinds, self.has_logs = _kinds(self._adapter.core_schema)
+            self._to_json = self._adapter.serializer.to_json
+            self._to_python = self._adapter.serializer.to_python
+            self._from_json: Callable[..., T] = self._adapter.validator.validate_json
         except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
             raise NotStorable(
                 f"{_name(type_)} cannot be stored: {what_it_says(error)}",
@@ -77,10 +83,10 @@ class Codec(Generic[T]):
                 f"{_name(type_)} holds an Iterable, which can be read only once",
                 hint="use list[...] for it, or Json (a plain dict) for types of a provider's SDK",
             )
-        self._may_hold_floats = not kinds <= _NO_FLOAT
-        self._to_json = self._adapter.serializer.to_json
-        self._to_python = self._adapter.serializer.to_python
-        self._from_json: Callable[..., T] = self._adapter.validator.validate_json
+        self._may_hold_floats = not kinds.keys() <= _NO_FLOAT
+        self._class: type[Any] | None = type_ if isinstance(type_, type) and is_model(type_) else None
+        # Other classes than declared can sit in fields that are models.
+        self._may_hold_others = kinds["model"] + kinds["dataclass"] > (self._class is not None)
 
     @cached_property
     def schema(self) -> Json:
@@ -105,6 +111,8 @@ class Codec(Generic[T]):
             raw = self._dump_unless_wrong(value, context, error)
         if self._may_hold_floats and b"null" in raw:
             self._refuse_lost_floats(value, context)
+        if self._may_hold_others or (self._class is not None and type(value) is not self._class):
+            self._refuse_other_classes(value, raw, context)
         return raw
 
     def load(self, raw: bytes, context: Loading | None = None, *, by_alias: bool = False) -> T:
@@ -136,9 +144,10 @@ class Codec(Generic[T]):
         try:
             raw = self._to_json(value, warnings=False, round_trip=True, by_alias=False, context=context)
         except (PydanticSerializationError, ValueError, RecursionError) as fatal:
-            raise _not_storable(self.type, _unserializable(value), what_it_says(fatal)) from fatal
+            path = _unserializable(value) or self._failing_part(value, context)
+            raise _not_storable(self.type, path, what_it_says(fatal)) from fatal
         try:
-            loading = None if context is None else Loading(lambda _id, _start, _stop: [])
+            loading = None if context is None else Loading(_no_rows)
             self._from_json(raw, strict=True, by_alias=False, by_name=True, context=loading)
         except ValidationError as wrong:
             path, why = _first_error(wrong)
@@ -149,12 +158,35 @@ class Codec(Generic[T]):
             raise _not_storable(self.type, path, what_it_says(error)) from error
         return raw
 
+    def _failing_part(self, value: T, context: Dumping | None) -> str:
+        for key, _ in _parts(value):
+            try:
+                self._to_json(value, include={key}, warnings=False, context=context)
+            except (PydanticSerializationError, ValueError, RecursionError):
+                return str(key)
+        return ""
+
     def _refuse_lost_floats(self, value: T, context: Dumping | None) -> None:
         # JSON has no NaN: pydantic writes null, which an optional field would read back as None.
         plain = self._to_python(value, warnings=False, round_trip=True, context=context)
         exact = to_json(plain, serialize_unknown=True)
         if (b"NaN" in exact or b"Infinity" in exact) and (path := not_finite(from_json(exact))) is not None:
             raise _not_storable(self.type, path, "NaN and infinity are not JSON")
+
+    def _refuse_other_classes(self, value: T, raw: bytes, context: Dumping | None) -> None:
+        # The serializer takes the declared fields of whatever object it finds, and drops the rest.
+        try:
+            own = self._to_json(
+                value, warnings=False, round_trip=True, by_alias=False, serialize_as_any=True, context=context
+            )
+        except (PydanticSerializationError, ValueError, RecursionError):
+            own = b""
+        if own != raw and value is not None:
+            loaded = self.load(raw, None if context is None else Loading(_no_rows))
+            other = _other_class(value, loaded, "")
+            if other is not None:
+                path, found, declared = other
+                raise _not_storable(self.type, path, f"a {found} where {declared} is declared would lose what it adds")
 
 
 class StateCodec(Codec[T]):
@@ -197,12 +229,12 @@ def canonical(raw: bytes) -> bytes:
     """The same JSON with sorted keys."""
     if b"{" not in raw:
         return raw
-    return to_json(_sorted(from_json(raw)))
+    return to_json(sorted_json(from_json(raw)))
 
 
 def fingerprint(value: object) -> str:
     """16 hex digits that are the same for equal JSON, whatever the order of its keys."""
-    return hashlib.sha256(to_json(_sorted(from_json(to_json(value))))).hexdigest()[:16]
+    return hashlib.sha256(to_json(sorted_json(from_json(to_json(value))))).hexdigest()[:16]
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -245,16 +277,8 @@ class JsonSchema:
             )
 
 
-def _sorted(value: Any) -> Any:
-    if is_object(value):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    if is_array(value):
-        return [_sorted(child) for child in value]
-    return value
-
-
 def _differences(old: Any, new: Any, path: str) -> Iterable[str]:
-    if type(old) is type(new) and old == new:
+    if same_json(old, new):
         return
     at = f"{path}: " if path else ""
     if is_object(old) and is_object(new):
@@ -268,7 +292,7 @@ def _differences(old: Any, new: Any, path: str) -> Iterable[str]:
                 yield from _differences(old[key], new[key], inner)
     elif is_array(old) and is_array(new):
         common = min(len(old), len(new))
-        if old[:common] == new[:common]:
+        if same_json(old[:common], new[:common]):
             yield f"{at}{len(new) - len(old):+d}"
         elif len(old) == len(new):
             for index in range(common):
@@ -287,9 +311,13 @@ def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def _kinds(schema: Any) -> tuple[set[str], bool]:
+def _no_rows(_log_id: str, _start: int, _stop: int) -> list[bytes]:
+    return []
+
+
+def _kinds(schema: Any) -> tuple[Counter[str], bool]:
     """The types in a core schema, and whether a Log is among them (what is inside a Log does not count)."""
-    kinds: set[str] = set()
+    kinds: Counter[str] = Counter()
     logs = False
     todo: list[Any] = [schema]
     while todo:
@@ -299,7 +327,7 @@ def _kinds(schema: Any) -> tuple[set[str], bool]:
                 logs = True
                 continue
             if isinstance(node.get("type"), str):
-                kinds.add(node["type"])
+                kinds[node["type"]] += 1
             todo += [child for key, child in node.items() if key not in ("metadata", "default", "config")]
         elif isinstance(node, list | tuple):
             todo += cast("list[Any]", node)
@@ -311,24 +339,41 @@ def _first_error(error: ValidationError) -> tuple[str, str]:
     return ".".join(str(part) for part in first["loc"]), first["msg"]
 
 
+def _parts(value: object) -> Iterable[tuple[Any, Any]]:
+    """What a value is made of, by field, key or index."""
+    if isinstance(value, BaseModel):
+        return dict(value).items()
+    if is_dataclass(value):
+        return [(field.name, getattr(value, field.name, None)) for field in dataclass_fields(value)]
+    if is_object(value):
+        return value.items()
+    if isinstance(value, list | tuple | set | frozenset):
+        return enumerate(cast("Iterable[Any]", value))
+    return ()
+
+
 def _unserializable(value: Any, depth: int = 0) -> str:
     """The path of the innermost part that has no JSON."""
-    children: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, BaseModel):
-        children = dict(value).items()
-    elif is_dataclass(value):
-        children = [(field.name, getattr(value, field.name, None)) for field in dataclass_fields(value)]
-    elif is_object(value):
-        children = value.items()
-    elif isinstance(value, list | tuple | set | frozenset):
-        children = enumerate(cast("Iterable[Any]", value))
-    for key, child in children if depth < 100 else ():
+    for key, part in _parts(value) if depth < 100 else ():
         try:
-            to_json(child)
+            to_json(part)
         except (PydanticSerializationError, ValueError, RecursionError):
-            inner = _unserializable(child, depth + 1)
+            inner = _unserializable(part, depth + 1)
             return f"{key}.{inner}" if inner else str(key)
     return ""
+
+
+def _other_class(value: Any, loaded: Any, path: str) -> tuple[str, str, str] | None:
+    """Where an object was read back as another class: path, its class, the declared one."""
+    if is_model(type(loaded)) and type(value) is not type(loaded):
+        return path, type(value).__name__, type(loaded).__name__
+    read = dict(_parts(loaded))
+    for key, part in _parts(value):
+        if key in read:
+            found = _other_class(part, read[key], f"{path}.{key}" if path else str(key))
+            if found is not None:
+                return found
+    return None
 
 
 def _not_storable(type_: Any, path: str, why: str) -> NotStorable:

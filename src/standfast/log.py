@@ -69,8 +69,10 @@ class Log(Sequence[T], Generic[T]):
         try:
             if view is not None:
                 body = view.serializer.to_json(item, warnings="error", round_trip=True, by_alias=False)
-                if item is None:  # the serializer lets None pass as anything
-                    view.validator.validate_python(item)
+                # The serializer takes what it knows of any object and drops the rest.
+                read = view.validator.validate_json(body, by_alias=True, by_name=True)
+                if type(read) is not type(item):
+                    raise _not_storable(index, f"it is a {type(item).__name__}, not a {type(read).__name__}")
             elif isinstance(item, BaseModel):
                 # Provider SDKs build models that do not fit their own types: kept as they are.
                 body = item.__pydantic_serializer__.to_json(item, warnings=False, by_alias=True)

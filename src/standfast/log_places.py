@@ -171,6 +171,20 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
+def sorted_json(value: Any) -> Any:
+    """The same JSON value with the keys of every object in order."""
+    if is_object(value):
+        return {key: sorted_json(value[key]) for key in sorted(value)}
+    if is_array(value):
+        return [sorted_json(child) for child in value]
+    return value
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """True for the same JSON: unlike ==, tells true from 1."""
+    return to_json(sorted_json(left)) == to_json(sorted_json(right))
+
+
 def segments_of(value: object) -> Segments | None:
     """The segments, if this is how a Log stands in a snapshot."""
     if not is_object(value) or len(value) != 1 or not is_array(listed := value.get(LOG_KEY)):
@@ -258,10 +272,10 @@ def _collapse(old: Any, new: Any, fetch: Fetch, rows: list[LogRows], path: str) 
 def _collapse_log(segments: Segments, items: list[Any], fetch: Fetch, rows: list[LogRows], path: str) -> Any:
     stored = [from_json(row) for row in fetch_rows(segments, fetch)]
     kept = min(len(stored), len(items))
-    if stored[:kept] != items[:kept]:
-        at = next(index for index in range(kept) if stored[index] != items[index])
+    changed = next((index for index in range(kept) if not same_json(stored[index], items[index])), None)
+    if changed is not None:
         raise WrongState(
-            f"the edit changes item {at} of the Log {path}",
+            f"the edit changes item {changed} of the Log {path}",
             hint="a Log may be cut short or added to; its items are never rewritten",
         )
     if len(items) == len(stored):
