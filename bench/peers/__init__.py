@@ -1,0 +1,1 @@
+"""The contenders. Each module keeps to the same four workloads, see `workloads.Peer`."""
