@@ -16,7 +16,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from standfast.errors import NotStorable, WrongState
-from standfast.log import LOG_MARK, is_model, not_finite, what_it_says
+from standfast.log import LOG_MARK, Log, is_model, not_finite, what_it_says
 from standfast.log_places import (
     Dumping,
     Fetch,
@@ -144,7 +144,7 @@ class Codec(Generic[T]):
         try:
             raw = self._to_json(value, warnings=False, round_trip=True, by_alias=False, context=context)
         except (PydanticSerializationError, ValueError, RecursionError) as fatal:
-            path = _unserializable(value) or self._failing_part(value, context)
+            path = self._failing_path(value, context)
             raise _not_storable(self.type, path, what_it_says(fatal)) from fatal
         try:
             loading = None if context is None else Loading(_no_rows)
@@ -158,13 +158,14 @@ class Codec(Generic[T]):
             raise _not_storable(self.type, path, what_it_says(error)) from error
         return raw
 
-    def _failing_part(self, value: T, context: Dumping | None) -> str:
-        for key, _ in _parts(value):
+    def _failing_path(self, value: T, context: Dumping | None) -> str:
+        for key, part in _parts(value):
             try:
                 self._to_json(value, include={key}, warnings=False, context=context)
             except (PydanticSerializationError, ValueError, RecursionError):
-                return str(key)
-        return ""
+                inner = _unserializable(part)
+                return f"{key}.{inner}" if inner else str(key)
+        return _unserializable(value)
 
     def _refuse_lost_floats(self, value: T, context: Dumping | None) -> None:
         # JSON has no NaN: pydantic writes null, which an optional field would read back as None.
@@ -355,6 +356,8 @@ def _parts(value: object) -> Iterable[tuple[Any, Any]]:
 def _unserializable(value: Any, depth: int = 0) -> str:
     """The path of the innermost part that has no JSON."""
     for key, part in _parts(value) if depth < 100 else ():
+        if isinstance(part, Log):
+            continue
         try:
             to_json(part)
         except (PydanticSerializationError, ValueError, RecursionError):

@@ -108,10 +108,10 @@ class Tool(Generic[P, R]):
         kind: str = "tool",
         name: str | None = None,
     ) -> None:
+        self.fn: Callable[P, Any] = fn
         if not inspect.isroutine(fn):
             raise BadTool(f"@tool was given {fn!r}, which is no function", hint="decorate a def or an async def")
         update_wrapper(self, fn)
-        self.fn = fn
         self.name: str = fn.__name__ if name is None else name
         self.effect: Effect = effect
         self.before = before
