@@ -163,19 +163,28 @@ class Tool(Generic[P, R]):
         return self._call({**self._defaults, **given})
 
     def _call(self, given: dict[str, Any]) -> Call[R]:
-        raw = self.dump_args(given)
+        arguments = self._arguments
         try:
-            return Call(self, self._arguments.load(raw), raw)
-        except NotStorable as error:
-            raise self._not_storable(error, "arguments") from error
+            raw = self._canonical_args(given, quiet=True)
+            args = arguments.load(raw, strict=True)
+        except NotStorable:  # or a type that reads its own JSON only when not strict
+            raw = self.dump_args(given)
+            try:
+                args = arguments.load(raw)
+            except NotStorable as error:
+                raise self._not_storable(error, "arguments") from error
+        return Call(self, args, raw)
+
+    def _canonical_args(self, args: Mapping[str, Any], *, quiet: bool) -> bytes:
+        raw = self._arguments.write({name: args[name] for name in self._sorted_names}, quiet=quiet)
+        return raw if raw.count(b"{") == 1 else canonical(raw)
 
     def dump_args(self, args: Mapping[str, Any]) -> bytes:
         """The arguments as canonical JSON."""
         try:
-            raw = self._arguments.write({name: args[name] for name in self._sorted_names})
+            return self._canonical_args(args, quiet=False)
         except NotStorable as error:
             raise self._not_storable(error, "arguments") from error
-        return raw if raw.count(b"{") == 1 else canonical(raw)
 
     def load_args(self, raw: bytes) -> dict[str, Any]:
         """The arguments again, as the types the function declares."""

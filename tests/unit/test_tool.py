@@ -105,7 +105,7 @@ def test_results_come_back_typed_and_are_checked() -> None:
         (("a", "not a number"), "depth"),
         ((None,), "path"),
         ((object(),), "path"),
-        ((b"a",), "path"),
+        ((b"\xff",), "path"),
     ],
 )
 def test_arguments_that_cannot_be_stored_are_named_at_the_call(args: tuple[Any, ...], path: str) -> None:
