@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,20 +15,18 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from standfast.errors import NotStorable, WrongState
-from standfast.log import LOG_MARK, Log, is_model, not_finite, what_it_says
-from standfast.log_places import (
-    Dumping,
-    Fetch,
-    Loading,
-    LogRows,
-    branch_logs,
-    collapse_logs,
-    expand_logs,
+from standfast.json_values import (
+    canonical,
+    fingerprint,
     is_array,
     is_object,
-    same_json,
-    sorted_json,
+    merge_patch,
+    not_finite,
+    one_line_diff,
+    short,
 )
+from standfast.log import LOG_MARK, Log, is_model, what_it_says
+from standfast.log_places import Dumping, Fetch, Loading, LogRows, branch_logs, collapse_logs, expand_logs
 from standfast.records import Json
 
 __all__ = [
@@ -92,9 +89,16 @@ class Codec(Generic[T]):
     def schema(self) -> Json:
         """The JSON schema of what `dump` writes."""
         try:
-            return self._adapter.json_schema(by_alias=False, mode="validation")
+            schema = self._adapter.json_schema(by_alias=False, mode="validation")
         except PydanticUserError as error:
             raise NotStorable(f"{_name(self.type)} has no JSON schema: {what_it_says(error)}") from error
+        if (path := _secret_path(schema, "")) is not None:
+            raise NotStorable(
+                f"{_name(self.type)} holds a secret at {path}, of which JSON keeps only asterisks",
+                path=path,
+                hint="keep secrets out of what is stored: give them to the Runtime (provide=) and take them by use()",
+            )
+        return schema
 
     def dump(self, value: T) -> bytes:
         """The value as JSON that `load` will take; NotStorable names the field that stands in the way."""
@@ -233,37 +237,6 @@ class StateCodec(Codec[T]):
         return raw, dumping.rows, self.load(raw, Loading(fetch, home, dumping.near))
 
 
-def canonical(raw: bytes) -> bytes:
-    """The same JSON with sorted keys."""
-    if b"{" not in raw:
-        return raw
-    return to_json(sorted_json(from_json(raw)))
-
-
-def fingerprint(value: object) -> str:
-    """16 hex digits that are the same for equal JSON, whatever the order of its keys."""
-    return hashlib.sha256(to_json(sorted_json(from_json(to_json(value))))).hexdigest()[:16]
-
-
-def merge_patch(target: Any, patch: Any) -> Any:
-    """The target with a JSON Merge Patch (RFC 7396) applied; neither is changed."""
-    if not is_object(patch):
-        return patch
-    merged = dict(target) if is_object(target) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), value)
-    return merged
-
-
-def one_line_diff(old: Any, new: Any) -> str:
-    """What changed, for people: 'month: "May" -> "June"; customers: +1'."""
-    line = "; ".join(_differences(old, new, ""))
-    return line if len(line) <= 200 else line[:197] + "..."
-
-
 class JsonSchema:
     """Validation for processes that have the stored schema but not the code."""
 
@@ -280,43 +253,9 @@ class JsonSchema:
         if error is not None:
             path = ".".join(str(part) for part in error.absolute_path)
             raise WrongState(
-                f"the state does not fit{f' at {path}' if path else ''}: {_short(error.message, 160)}",
-                hint=f"its schema asks for {_short(to_json(error.schema).decode(), 160)}",
+                f"the state does not fit{f' at {path}' if path else ''}: {short(error.message, 160)}",
+                hint=f"its schema asks for {short(to_json(error.schema).decode(), 160)}",
             )
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterable[str]:
-    if same_json(old, new):
-        return
-    at = f"{path}: " if path else ""
-    if is_object(old) and is_object(new):
-        for key in [*old, *(key for key in new if key not in old)]:
-            inner = f"{path}.{key}" if path else key
-            if key not in new:
-                yield f"{inner}: removed"
-            elif key not in old:
-                yield f"{inner}: added {_shown(new[key])}"
-            else:
-                yield from _differences(old[key], new[key], inner)
-    elif is_array(old) and is_array(new):
-        common = min(len(old), len(new))
-        if same_json(old[:common], new[:common]):
-            yield f"{at}{len(new) - len(old):+d}"
-        elif len(old) == len(new):
-            for index in range(common):
-                yield from _differences(old[index], new[index], f"{path}.{index}" if path else str(index))
-        else:
-            yield f"{at}{len(old)} -> {len(new)} items"
-    else:
-        yield f"{at}{_shown(old)} -> {_shown(new)}"
-
-
-def _shown(value: Any) -> str:
-    return _short(to_json(value).decode(), 40)
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _no_rows(_log_id: str, _start: int, _stop: int) -> list[bytes]:
@@ -340,6 +279,24 @@ def _kinds(schema: Any) -> tuple[Counter[str], bool]:
         elif isinstance(node, list | tuple):
             todo += cast("list[Any]", node)
     return kinds, logs
+
+
+def _secret_path(schema: Any, path: str) -> str | None:
+    """Where a JSON schema has one of pydantic's secret types."""
+    if is_object(schema):
+        if schema.get("format") == "password" and schema.get("writeOnly") is True:
+            return path
+        children: Iterable[tuple[Any, Any]] = schema.items()
+    elif is_array(schema):
+        children = enumerate(schema)
+    else:
+        return None
+    for key, child in children:
+        inner = path if key in ("properties", "$defs", "items", "anyOf") else f"{path}.{key}" if path else str(key)
+        found = _secret_path(child, inner)
+        if found is not None:
+            return found
+    return None
 
 
 def _first_error(error: ValidationError) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
-from math import isfinite
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeGuard, TypeVar, Union, cast, get_args, get_origin, overload
 
@@ -17,7 +16,10 @@ from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationErr
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema, from_json, to_json
 
 from standfast.errors import NotStorable
-from standfast.log_places import Book, Dumping, Loading, Rows, is_array, is_object
+from standfast.json_values import not_finite
+from standfast.log_places import Book, Dumping, Fetch, Loading, LogRows, Rows
+
+__all__ = ["LOG_MARK", "Fetch", "Log", "LogRows", "has_lost_float", "is_model", "view_of", "what_it_says"]
 
 T = TypeVar("T")
 
@@ -228,22 +230,6 @@ def has_lost_float(body: bytes, item: Any) -> bool:
         plain: Any = TypeAdapter(type(item)).dump_python(item, warnings=False)
         body = to_json(plain, serialize_unknown=True)
     return (b"NaN" in body or b"Infinity" in body) and not_finite(from_json(body)) is not None
-
-
-def not_finite(value: Any, path: str = "") -> str | None:
-    """The path of the first NaN or infinity in a JSON value."""
-    if isinstance(value, float):
-        return None if isfinite(value) else path
-    children: Iterable[tuple[Any, Any]] = ()
-    if is_object(value):
-        children = value.items()
-    elif is_array(value):
-        children = enumerate(value)
-    for key, child in children:
-        found = not_finite(child, f"{path}.{key}" if path else str(key))
-        if found is not None:
-            return found
-    return None
 
 
 def what_it_says(error: BaseException) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
 from standfast.errors import StoreDamaged, WrongState
+from standfast.json_values import is_array, is_object, same_json
 
 LogRows: TypeAlias = tuple[str, int, list[bytes]]
 """Rows to be written: log id, index of the first one, bodies."""
@@ -159,30 +160,6 @@ class Loading(dict[str, Any]):
             else:
                 self._taken.add(line.name)
         return Book(rows, length, segments, line, self._home)
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """True for a JSON object."""
-    return isinstance(value, dict)
-
-
-def is_array(value: object) -> TypeGuard[list[Any]]:
-    """True for a JSON array."""
-    return isinstance(value, list)
-
-
-def sorted_json(value: Any) -> Any:
-    """The same JSON value with the keys of every object in order."""
-    if is_object(value):
-        return {key: sorted_json(value[key]) for key in sorted(value)}
-    if is_array(value):
-        return [sorted_json(child) for child in value]
-    return value
-
-
-def same_json(left: Any, right: Any) -> bool:
-    """True for the same JSON: unlike ==, tells true from 1."""
-    return to_json(sorted_json(left)) == to_json(sorted_json(right))
 
 
 def segments_of(value: object) -> Segments | None:

@@ -11,7 +11,7 @@ from socket import socket
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, computed_field
+from pydantic import BaseModel, Field, SecretStr, computed_field
 from typing_extensions import TypedDict
 
 from standfast.codec import (
@@ -332,3 +332,15 @@ def test_a_branched_snapshot_reads_the_same_and_goes_on_elsewhere() -> None:
     branched = branch_logs(SNAPSHOT)
     assert expand_logs(branched, fetch) == EXPANDED
     assert branched["inner"][0]["log"]["$log"][-1][0] not in STORE
+
+
+class Login(BaseModel):
+    user: str
+    password: SecretStr
+
+
+def test_a_secret_is_refused_before_it_is_stored_as_asterisks() -> None:
+    with pytest.raises(NotStorable) as caught:
+        _ = Codec[Any](dict[str, Login]).schema
+    assert "password" in caught.value.path
+    assert "provide=" in caught.value.hint

@@ -116,8 +116,11 @@ def test_an_item_that_cannot_be_stored_is_named_and_nothing_is_added(item: Any) 
 
 
 def test_an_item_of_another_type_is_refused() -> None:
+    class Costly(Item):
+        tax: int = 1
+
     chat = Chat.model_validate({"items": []})
-    for wrong in ({"name": "a"}, Note("a"), None):
+    for wrong in ({"name": "a"}, Note("a"), None, Costly(name="its tax would be lost")):
         with pytest.raises(NotStorable):
             chat.items.append(wrong)  # type: ignore[arg-type]
 
@@ -173,6 +176,7 @@ def test_a_loaded_log_fetches_rows_when_first_read_and_only_then() -> None:
     raw, loaded = commit(store, loaded)
     assert store.fetched == 0
     assert [item["n"] for item in loaded.log] == [0, 1, 2, 3]
+    _, loaded = commit(store, loaded)
     assert loaded.log[0] == {"n": 0}
     assert store.fetched == 1
     assert list(CHATS.load_state(raw, store.fetch).log) == list(loaded.log)
@@ -251,6 +255,36 @@ def test_two_fields_with_one_log_go_on_apart_after_the_boundary(copied: Any) -> 
     for seen in (state, CHATS.load_state(raw, store.fetch)):
         assert list(seen.log) == [{"n": 0}, {"n": "left"}]
         assert list(seen.parts["twin"]) == [{"n": 0}, {"text": "right"}]
+
+
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_twins_in_a_new_process_never_write_one_row_twice(first: str) -> None:
+    store = Store()
+    state = Chat()
+    state.log.append({"n": 0})
+    state.parts = {"twin": state.log}  # type: ignore[dict-item]
+    raw, _ = commit(store, state)
+    state = CHATS.load_state(raw, store.fetch)
+    for which in (first, "right" if first == "left" else "left"):
+        (state.log if which == "left" else state.parts["twin"]).append({"text": which})  # type: ignore[arg-type]
+        raw, state = commit(store, state)
+    loaded = CHATS.load_state(raw, store.fetch)
+    assert list(loaded.log) == [{"n": 0}, {"text": "left"}]
+    assert list(loaded.parts["twin"]) == [{"n": 0}, {"text": "right"}]
+
+
+def test_two_readings_of_one_snapshot_in_one_state_keep_their_own_rows() -> None:
+    store = Store()
+    state = Chat()
+    state.log.append({"n": 0})
+    raw, _ = commit(store, state)
+    state, other = CHATS.load_state(raw, store.fetch), CHATS.load_state(raw, store.fetch)
+    state.log.append({"n": "left"})
+    other.log.append({"n": "right"})
+    state.parts = {"other": other.log}  # type: ignore[dict-item]
+    raw, state = commit(store, state)
+    assert list(state.log) == [{"n": 0}, {"n": "left"}]
+    assert list(state.parts["other"]) == [{"n": 0}, {"n": "right"}]
 
 
 def test_a_copy_made_in_mid_step_keeps_its_own_rows() -> None:

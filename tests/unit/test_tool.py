@@ -75,6 +75,7 @@ def test_equal_arguments_have_equal_digests_whatever_their_order() -> None:
     assert one.digest == two.digest
     assert list(one.args["to"].tags) == list(two.args["to"].tags)
     assert one.digest != send(Address(street="Main"), "x").digest
+    assert look_up("a").raw == look_up(path="a", depth=1).raw == b'{"depth":1,"path":"a"}'
 
 
 def test_arguments_are_those_at_the_time_of_the_call() -> None:
