@@ -75,6 +75,7 @@ class PipeWriter:
         self._then_close = then_close
         self._loop = asyncio.get_running_loop()
         self._loop.add_writer(self._fd, self._ready)
+        self._ready()  # what fits goes out at once, even if the loop gets no turn for a while
 
     def _ready(self) -> None:
         try:
@@ -84,7 +85,7 @@ class PipeWriter:
             return
         except (BrokenPipeError, ConnectionResetError):
             self._rest = memoryview(b"")
-        if self._rest:
+        if self._rest:  # in pieces, so that a large input does not hold up the loop
             return
         self._loop.remove_writer(self._fd)
         if self._then_close:

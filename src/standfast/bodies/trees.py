@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable
+import time
 from pathlib import Path
-from typing import NamedTuple
 
-
-class _Process(NamedTuple):
-    parent: int
-    group: int
-    session: int
+STOP_WAIT = 0.005  # how long one process may take to stop; in the midst of a system call it may not do so at all
 
 
 def kill_tree(pid: int) -> list[int]:
@@ -21,58 +16,72 @@ def kill_tree(pid: int) -> list[int]:
 
     `pid` must be a child that nobody has waited for, so that the number still means that process.
     On Linux descendants are found in other groups and sessions too, elsewhere in `pid`'s group only;
-    a descendant whose parents ended before and which left the session is beyond reach.
+    a descendant that left the session and whose parents ended before is beyond reach.
     """
     if pid <= 1 or pid == os.getpid():
         raise ValueError(f"kill_tree({pid}) would kill more than a child")
     leads = _leads_group(pid)
-    # A stopped process can neither start others nor do anything else: whatever exists now
-    # is found, however long the search takes.
+    # Stopped before they are killed: a stopped process starts no others, and while its parent
+    # lives a descendant can be found.
     _signal(pid, signal.SIGSTOP, group=leads)
-    found = _find_and_stop(pid) if sys.platform == "linux" else {pid}
+    found = {pid}
+    if sys.platform == "linux":
+        _stop_descendants(pid, found)
+        for member in _members(pid):
+            _stop_descendants(member, found)
     _signal(pid, signal.SIGKILL, group=leads)
     return [each for each in sorted(found) if _signal(each, signal.SIGKILL)]
 
 
-def _find_and_stop(pid: int) -> set[int]:
-    stopped: set[int] = {pid}
-    while True:
-        everyone = _all_processes()
-        found = _members(pid, stopped, everyone)
-        fresh = found - stopped
-        stopped |= found
-        for each in fresh:
-            _signal(each, signal.SIGSTOP)
-        # those outside pid's group ran until now: they may have started more
-        if all(everyone[each].group == pid for each in fresh):
-            return stopped
-
-
-def _members(pid: int, known: Iterable[int], everyone: dict[int, _Process]) -> set[int]:
-    children: dict[int, list[int]] = {}
-    for each, process in everyone.items():
-        children.setdefault(process.parent, []).append(each)
-    members = {each for each, process in everyone.items() if pid in (process.group, process.session)}
-    todo = [*known, *members]
+def _stop_descendants(pid: int, found: set[int]) -> None:
+    todo = [pid]
     while todo:
-        for child in children.get(todo.pop(), ()):
-            if child not in members:
-                members.add(child)
-                todo.append(child)
-    return members
+        each = todo.pop()
+        found.add(each)
+        _signal(each, signal.SIGSTOP)
+        _await_stop(each)
+        todo.extend(child for child in _children(each) if child not in found)
 
 
-def _all_processes() -> dict[int, _Process]:
-    everyone: dict[int, _Process] = {}
-    for name in (entry.name for entry in os.scandir("/proc") if entry.name.isdigit()):
-        try:
-            stat = Path("/proc", name, "stat").read_bytes()
-        except OSError:
-            continue  # it has ended meanwhile
-        # "pid (name) state ppid pgrp session ...": the name may hold spaces and brackets
-        _, parent, group, session = stat[stat.rindex(b")") + 2 :].split(maxsplit=4)[:4]
-        everyone[int(name)] = _Process(int(parent), int(group), int(session))
-    return everyone
+def _await_stop(pid: int) -> None:
+    """Wait until a fork that was under way is over."""
+    deadline = time.monotonic() + STOP_WAIT
+    while time.monotonic() < deadline:
+        stat = _stat(pid)
+        if stat is None or stat[0] in (b"T", b"t", b"Z", b"X"):
+            return
+        time.sleep(0.0001)
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    try:
+        for thread in os.scandir(f"/proc/{pid}/task"):
+            children += map(int, Path(thread.path, "children").read_bytes().split())
+    except (FileNotFoundError, ProcessLookupError):
+        if _stat(pid) is not None:  # a kernel without these lists
+            return [each for each in _all_pids() if (stat := _stat(each)) and int(stat[1]) == pid]
+    return children
+
+
+def _members(pid: int) -> list[int]:
+    """Those in the group or session that `pid` leads, whoever their parents are."""
+    wanted = b"%d" % pid
+    return [each for each in _all_pids() if (stat := _stat(each)) and wanted in stat[2:]]
+
+
+def _all_pids() -> list[int]:
+    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """State, parent, group and session; None if there is no such process."""
+    try:
+        stat = Path("/proc", str(pid), "stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # "pid (name) state ...": the name may hold spaces and brackets
+    return stat[stat.rindex(b")") + 2 :].split(maxsplit=4)[:4]
 
 
 def _leads_group(pid: int) -> bool:

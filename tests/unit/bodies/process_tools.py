@@ -33,9 +33,20 @@ async def tell(text: str) -> str:
     return f"{idempotency_key()} {text}"
 
 
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
 @tool(process=True)
-def environment() -> tuple[str | None, int, int]:
-    return os.environ.get("PYTHONPATH"), os.getpid(), os.getsid(0)
+def environment() -> tuple[str | None, int, int, list[int]]:
+    """PYTHONPATH, process, session, and the descriptors that a program would inherit."""
+    open_ones = [int(entry.name) for entry in os.scandir("/proc/self/fd")]
+    inherited = [fd for fd in open_ones if fd > 2 and is_open(fd) and os.get_inheritable(fd)]
+    return os.environ.get("PYTHONPATH"), os.getpid(), os.getsid(0), inherited
 
 
 @tool(process=True)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,10 @@ async def test_what_the_tool_says_spends_and_prints_arrives_in_its_place(capfd: 
 
 async def test_tool_sees_the_parents_environment_in_a_session_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    python_path, pid, session = await performed(process_tools.environment)
+    python_path, pid, session, inherited = await performed(process_tools.environment)
     assert python_path is None
     assert pid == session != os.getsid(0)
+    assert inherited == []
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     assert (await performed(process_tools.environment))[0] == "/somewhere"
 
@@ -161,6 +163,18 @@ async def test_cut_after_the_end_changes_nothing() -> None:
     assert await outcome(body) == 3
 
 
+async def test_result_still_in_the_pipe_at_the_exit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R9"""
+    body = body_of(process_tools.add, a=1, b=2)
+    await body.start()
+    pid = int(body.where().split()[1])
+    while alive(pid):  # the loop sees nothing of it until then
+        time.sleep(0.01)
+    monkeypatch.setattr("standfast.bodies.pipes.CHUNK", 3)  # so that much is left after the first look
+    body.cut()
+    assert await outcome(body) == 3
+
+
 async def test_tool_that_leaves_threads_behind_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """R35: the result counts, the process does not outlive it for long."""
     monkeypatch.setattr("standfast.bodies.processes.EXIT_GRACE", 0.2)
@@ -191,7 +205,7 @@ async def test_nothing_of_a_process_stays_open() -> None:
 # --- how a tool is found -----------------------------------------------------------------------
 
 SCRIPT = """
-import asyncio, json, os, sys
+import asyncio, ctypes, json, os, sys
 from dataclasses import dataclass
 from standfast.bodies.processes import ProcessBody, process_target
 from standfast.tool import tool
@@ -207,8 +221,7 @@ def shift(point: Point, by: int) -> Point:
 @tool(process=True)
 def forever(note: str) -> None:
     open(note, "w").write(str(os.getpid()))
-    import time
-    time.sleep(1000)
+    ctypes.PyDLL(None).sleep(1000)  # no other thread of the tool can notice anything
 
 async def main():
     name, args = sys.argv[1], sys.argv[2]
@@ -246,7 +259,7 @@ def test_tool_in_a_module_run_with_m_is_found_by_its_real_name(tmp_path: Path) -
     package = tmp_path / "mypackage"
     package.mkdir()
     (package / "__init__.py").touch()
-    script(package)
+    script(package, "from . import __name__ as package\n" + SCRIPT)
     done = python("-m", "mypackage.myscript", "shift", '{"point": {"x": 1}, "by": 2}', cwd=tmp_path)
     assert (done.stdout, done.stderr) == ('{"x":3}\n', "")
 

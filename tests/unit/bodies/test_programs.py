@@ -159,20 +159,62 @@ async def test_cancel_kills_sessions_started_within_sessions(tmp_path: Path) -> 
     await until_dead(pids)
 
 
-async def test_program_that_keeps_forking_does_not_outrun_the_kill(tmp_path: Path) -> None:
-    """R6: the tree is stopped before it is killed, so nothing is started in between."""
-    marker = f"10{os.getpid()}"
-    script = f"while :; do setsid sleep {marker} & sleep 0.001; done"
-    task = asyncio.create_task(run_process("sh", "-c", script))
-    await asyncio.sleep(0.3)
+CHAIN = """
+import os, sys, time
+for depth in range(3000):  # an end, should the kill fail
+    if os.fork():
+        os.wait()
+        os._exit(0)
+    os.setsid()
+"""
+ORPHAN = """
+import os, time
+if os.fork() == 0:
+    parent = os.getpid()
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+        while os.getppid() == parent:
+            time.sleep(0.001)
+        open("a.pid", "w").write(str(os.getpid()))
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+time.sleep(1000)
+"""
+
+
+def with_mark(mark: str) -> list[int]:
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes() and alive(int(path.parent.name)):
+                found.append(int(path.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+async def test_program_that_keeps_forking_does_not_outrun_the_kill() -> None:
+    """R6: a chain of sessions, each started by the one before; the tree is stopped before it is killed."""
+    mark = f"chain-{os.getpid()}-{time.monotonic_ns()}"
+    task = asyncio.create_task(run_process(sys.executable, "-S", "-c", CHAIN, mark))
+    async with asyncio.timeout(SAFETY):
+        while len(with_mark(mark)) < 5:
+            await asyncio.sleep(0.005)
     await cancelled(task)
     await asyncio.sleep(0.05)
-    left = [
-        path.parent.name
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if alive(int(path.parent.name)) and marker.encode() in path.read_bytes()
-    ]
+    left = with_mark(mark)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
     assert left == []
+
+
+async def test_cancel_kills_orphans_of_the_session_in_other_groups(tmp_path: Path) -> None:
+    """R6: as a shell with job control leaves them."""
+    task = asyncio.create_task(run_process(sys.executable, "-c", ORPHAN, cwd=tmp_path))
+    pids = await pids_in(tmp_path, 1)
+    await cancelled(task)
+    await until_dead(pids)
 
 
 async def test_program_that_ignores_signals_is_killed_too(tmp_path: Path) -> None:
@@ -215,6 +257,29 @@ async def test_cancel_after_the_programs_exit_still_kills_who_holds_the_pipes(
     assert not task.done()
     await cancelled(task)
     await until_dead(pids)
+
+
+async def test_output_still_in_the_pipe_at_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R9: after a normal exit with the pipes held by another, and after a cut."""
+    monkeypatch.setattr("standfast.bodies.pipes.CHUNK", 10)  # so that much is left after each look
+    monkeypatch.setattr("standfast.bodies.programs.PIPE_GRACE", 0)
+    text = "0123456789" * 200
+    done = await run_process("sh", "-c", f"printf {text}; {sh('a')} &", cwd=tmp_path)
+    assert done.stdout == text
+    os.kill((await pids_in(tmp_path, 1))[0], signal.SIGKILL)
+    with in_call(Call()) as call:
+        task = asyncio.create_task(run_process("sh", "-c", f"printf {text}; sleep 1000"))
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # the loop sees nothing of it until the cancel
+        await cancelled(task)
+    assert "".join(call.said) == text
+
+
+async def test_program_that_closes_its_stdin_is_no_error() -> None:
+    errors: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    done = await run_process("sh", "-c", "exec <&-; sleep 0.2; echo ok", stdin=b"x" * 1_000_000)
+    assert (done.stdout, errors) == ("ok\n", [])
 
 
 async def test_nothing_of_a_program_stays_open(tmp_path: Path) -> None:

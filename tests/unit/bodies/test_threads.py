@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from standfast.bodies import Cut
+from standfast.bodies import Cut, threads
 from standfast.bodies.threads import ThreadBody, Token
 from standfast.context import Stopped
 
@@ -214,19 +214,20 @@ async def test_blocking_c_call_is_named_and_ends_when_it_returns() -> None:
 
 async def test_where_names_a_call_that_spans_lines_and_python_code_without_one() -> None:
     """R35"""
-    began = threading.Event()
+    began, gate = threading.Event(), threading.Lock()
+    gate.acquire()
 
     def naps() -> None:
         began.set()
         # a two-byte character before the call, and a second line
-        _ = "ä", time.sleep(
-            0.5
+        _ = "ä", gate.acquire(
+            timeout=0.5
         )  # fmt: skip
 
     body = await running(body_of(naps), began)
-    while "sleep" not in body.where():
+    while "acquire" not in body.where():
         await asyncio.sleep(0.001)
-    assert body.where().startswith("time.sleep called at test_threads.py:")
+    assert body.where().startswith("gate.acquire called at test_threads.py:")
     await outcome(body)
 
     def spins() -> None:
@@ -340,3 +341,80 @@ async def test_value_is_never_lost_to_a_throw_that_lands_right_after_the_return(
     body = body_of(throws, token=Noting())
     body.start()
     assert await outcome(body) == 1  # how many threads it was thrown into
+
+
+async def test_throws_that_land_while_the_body_is_being_closed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6: as many as can be under way when the function ends."""
+    outside: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", outside.append)
+    landed: list[int] = []
+
+    class Thrown(ThreadBody):
+        def _withdraw(self) -> None:
+            if len(landed) < 2:
+                landed.append(1)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(threading.get_ident()), ctypes.py_object(Stopped)
+                )
+            super()._withdraw()
+
+    body = Thrown(lambda: "value", name="body", context=contextvars.copy_context(), token=Token())
+    body.start()
+    assert await outcome(body) == "value"
+    assert (len(landed), outside) == (2, [])
+
+
+async def test_body_is_not_over_before_a_throw_under_way_has_landed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6: the cutter has looked, the function returns, then the throw is made: it must find the body waiting."""
+    looked, returned = threading.Event(), threading.Event()
+    done_before_throw: list[bool] = []
+    throw = threads._set_async_exception
+
+    def slow_throw(ident: int, exception: type[BaseException] | None) -> None:
+        if exception is not None:
+            looked.set()
+            returned.wait(SAFETY)
+            time.sleep(0.1)
+            done_before_throw.append(not body._thread.is_alive())
+        throw(ident, exception)
+
+    def waits() -> str:
+        looked.wait(SAFETY)
+        returned.set()
+        return "value"
+
+    monkeypatch.setattr(threads, "_set_async_exception", slow_throw)
+    body = body_of(waits)
+    body.start()
+    cutter = threading.Thread(target=body.cut)
+    while not body.where():
+        await asyncio.sleep(0.001)
+    cutter.start()
+    assert await outcome(body) == "value"
+    cutter.join()
+    assert done_before_throw == [False]
+
+
+async def test_many_cuts_start_one_series_of_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6: whoever hammers on the stop button burns no core."""
+    began, release, throws = threading.Event(), threading.Event(), 0
+    throw = threads._set_async_exception
+
+    def counted(ident: int, exception: type[BaseException] | None) -> None:
+        nonlocal throws
+        throws += exception is not None
+        throw(ident, exception)
+
+    def waits() -> None:
+        began.set()
+        release.wait(SAFETY)
+
+    monkeypatch.setattr(threads, "_set_async_exception", counted)
+    body = await running(body_of(waits), began)
+    for _ in range(100):
+        body.cut()
+    await asyncio.sleep(0.1)
+    release.set()
+    with pytest.raises(Cut):
+        await outcome(body)
+    assert 100 < throws < 120
