@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from standfast.events import Event
 from standfast.records import Json
-from standfast.rows import CallRow, LeaseRow, MailRow, RunRow
+from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow
 
 T = TypeVar("T")
 
@@ -22,6 +22,10 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+    async def back_off(self, seconds: float) -> None:
+        """Wait before trying again; a test's clock need not be moved for it."""
+        ...
 
 
 class Ids(Protocol):
@@ -81,7 +85,13 @@ class Tx(Protocol):
         """Write a row read in this transaction, with what happened; `state` makes a new snapshot."""
         ...
 
+    def change_doc(self, row: RunRow, changes: Iterable[Callable[[RunDoc], None]]) -> RunDoc:
+        """Write a changed copy of the row's document; changes must replace values, not alter them."""
+        ...
+
     def snapshot(self, row: RunRow, step: int | None = None) -> tuple[int, bytes] | None: ...
+
+    def snapshot_at(self, row: RunRow, seq: int) -> bytes | None: ...
 
     def record(self, n: int, after: int, limit: int = ...) -> list[tuple[int, list[Event]]]: ...
 
@@ -170,6 +180,10 @@ class Operation(Protocol):
     must not change anything but the transaction before `committed` is called.
     """
 
+    def seal(self) -> None:
+        """Nothing can be added to it any more; called in the event loop's thread."""
+        ...
+
     def perform(self, tx: Tx) -> None: ...
 
     def committed(self) -> None: ...
@@ -193,6 +207,3 @@ class Store(Protocol):
     def create(self) -> None: ...
 
     def close(self) -> None: ...
-
-
-Probe = Callable[..., Awaitable[Any]]

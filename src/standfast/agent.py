@@ -104,6 +104,7 @@ class Agent(Generic[S, R]):
             "result": cast("JsonValue", self.result_codec.schema),
             "tools": tools,
             "redirects": self.redirects,
+            "plan": [[item, title] for item, title in self.plan()],
         }
 
     @cached_property

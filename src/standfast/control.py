@@ -301,7 +301,8 @@ def redirect(
             if row.status == "running":
                 row.attempt += 1
         else:
-            mail.not_before = row.step + 1 if row.status in ("running", "pausing") or row.attempt_begun else row.step
+            begun = row.status in ("running", "pausing") or tx.calls_of_step(row.n, row.epoch, row.step)
+            mail.not_before = row.step + 1 if begun else row.step
         tx.insert_mail(mail)
         disposition = _disposition(row, when)
         _note_change(row, f"redirect: {_short(text)}")

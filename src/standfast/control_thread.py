@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from standfast.abc import Store
-from standfast.errors import StoreError
+from standfast.errors import StoreBusy, StoreError
 
 T = TypeVar("T")
 
@@ -43,6 +43,7 @@ class ControlThread:
         self._thread = threading.Thread(target=self._loop, name="standfast-control", daemon=True)
         self._signal = 0
         self._version = -1
+        self._busy: tuple[float, StoreBusy] | None = None
         self.trouble = ""
 
     def start(self) -> None:
@@ -59,13 +60,21 @@ class ControlThread:
     def call(self, work: Callable[[], T]) -> Future[T]:
         """Have `work` done in the control thread."""
         future: Future[T] = Future()
+        asked = time.monotonic()
 
         def do() -> None:
             if not future.set_running_or_notify_cancel():
                 return
             try:
+                if self._busy is not None and asked < self._busy[0]:
+                    raise self._busy[1]  # it waited in the queue while the store was locked: long enough
                 result = work()
-            except BaseException as error:
+                self._busy = None
+            except StoreBusy as error:
+                if self._busy is None or self._busy[1] is not error:
+                    self._busy = (time.monotonic(), error)
+                future.set_exception(error)
+            except BaseException as error:  # belongs to whoever asked
                 future.set_exception(error)
             else:
                 future.set_result(result)

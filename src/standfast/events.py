@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -19,6 +19,7 @@ from standfast.records import CallRef, Effect, Json, PlanItem, Receipt, Status, 
 class _Event:
     seq: int = 0
     at: float = 0.0
+    run: str = ""  # filled in when read: the record itself belongs to one run
 
 
 # --- the life of a run -----------------------------------------------------------------------
@@ -53,6 +54,16 @@ class RunReleased(_Event):
     driver: str
     why: str
     status: Status = "queued"
+
+
+@dataclass(slots=True, kw_only=True)
+class DriverFenced(_Event):
+    """A driver found that the run had been taken from it, and stopped acting on it."""
+
+    type: Literal["driver_fenced"] = "driver_fenced"
+    driver: str
+    fence: int
+    still_running: Sequence[str] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -378,6 +389,7 @@ Event: TypeAlias = Annotated[
     RunStarted
     | RunClaimed
     | RunReleased
+    | DriverFenced
     | PauseAsked
     | RunPaused
     | ResumeAsked
@@ -427,9 +439,15 @@ class TextDelta:
     type: Literal["text_delta"] = "text_delta"
 
 
+_one: TypeAdapter[Event] = TypeAdapter(Event)
 _rows: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 
 
 def decode(body: bytes) -> list[Event]:
     """The events of one row of the record."""
     return _rows.validate_json(body)
+
+
+def plain(event: Event) -> dict[str, Any]:
+    """An event as JSON values."""
+    return cast("dict[str, Any]", _one.dump_python(event, mode="json"))

@@ -57,6 +57,8 @@ class GroupWriter:
         if self._thread is not None or not self._queue or self._closed:
             return
         batch, self._queue = self._queue, []
+        for op in batch:
+            op.seal()
         if self._slow or not self._commit_inline(batch):
             self._commit_in_thread(batch)
 
@@ -156,7 +158,7 @@ class GroupWriter:
             except sqlite3.Error:
                 # SQLite has rolled back by itself (disk full, I/O error): the connection is not trusted again.
                 self._drop()
-            if isinstance(error, sqlite3.Error | StoreError):
+            if isinstance(error, sqlite3.Error | StoreError) and not isinstance(error, sqlite3.IntegrityError):
                 raise
             return error
         return None

@@ -25,7 +25,7 @@ from standfast.stores.sqlite_tx import SqliteTx
 T = TypeVar("T")
 
 APPLICATION_ID = 0x53746661  # "Stfa"
-BUSY_SECONDS = 1.5
+BUSY_SECONDS = 0.9
 
 
 def connect_sqlite(path: str) -> Connection:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -11,7 +12,7 @@ from pydantic_core import from_json, to_json
 from standfast.abc import Connection
 from standfast.events import Event, decode
 from standfast.records import Effect, Hold, Json, Spent
-from standfast.rows import CallRow, LeaseRow, MailRow, RunRow, documents, flights
+from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents, flights
 from standfast.stores.chain import GENESIS, link
 from standfast.stores.queries import queries
 
@@ -56,7 +57,8 @@ class SqliteTx:
 
     def advance(self, row: RunRow, events: Sequence[Event], seq: int, step: int | None, state: bytes | None) -> bool:
         body, last = self._number(events, seq)
-        head = link(row.head, row.n, last, self.now, body, step, state)
+        # Nothing happened that anybody must see: the row is guarded, the record stays as it is.
+        head = link(row.head, row.n, last, self.now, body, step, state) if events else row.head
         if state is not None:
             row.snapshot = last
         cursor = self._c.execute(
@@ -65,7 +67,8 @@ class SqliteTx:
         )
         if cursor.rowcount != 1:
             return False
-        self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head))
+        if events:
+            self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head))
         row.seq, row.head = last, head
         return True
 
@@ -87,6 +90,13 @@ class SqliteTx:
             raise AssertionError(f"run {row.id} was saved from a row that was not read in this transaction")
         self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head))
         row.seq, row.head = last, head
+
+    def change_doc(self, row: RunRow, changes: Iterable[Callable[[RunDoc], None]]) -> RunDoc:
+        doc = copy(row.doc)
+        for change in changes:
+            change(doc)
+        self._c.execute(_Q["save_doc"], (to_json(doc), row.n))
+        return doc
 
     def _number(self, events: Sequence[Event], seq: int) -> tuple[bytes, int]:
         for event in events:
@@ -149,6 +159,10 @@ class SqliteTx:
             return None
         found = self._c.execute(_Q["snapshot_of_step"], (row.n, row.snapshot, step)).fetchone()
         return None if found is None else (found[0], bytes(found[1]))
+
+    def snapshot_at(self, row: RunRow, seq: int) -> bytes | None:
+        found = self._c.execute(_Q["record_row"], (row.n, seq)).fetchone()
+        return None if found is None or found[4] is None else bytes(found[4])
 
     def record(self, n: int, after: int, limit: int = 500) -> list[tuple[int, list[Event]]]:
         rows = self._c.execute(_Q["record_after"], (n, after, limit)).fetchall()

@@ -24,6 +24,10 @@ UPDATE runs SET status = ?, seq = ?, head = ?, fence = ?, attempt = ?, epoch = ?
     spent = ?, doc = ?, wake_at = ?, needs = ?
 WHERE n = ? AND seq = ?;
 
+-- name: save_doc
+-- The document of a run whose row was just advanced in this transaction.
+UPDATE runs SET doc = ? WHERE n = ?;
+
 -- name: append
 -- One commit's events, chained to what was there.
 INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?, ?, ?);

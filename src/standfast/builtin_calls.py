@@ -1,0 +1,111 @@
+"""Calls that standfast itself performs: ask a person, sleep, run a child. They go through the gate like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, TypeVar, cast, overload
+
+from pydantic import JsonValue
+
+from standfast.agent import Agent
+from standfast.codec import Codec, canonical, to_json
+from standfast.errors import Misuse, NotStorable, WrongState
+from standfast.tool import Call, Tool
+
+S = TypeVar("S")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class AskCall(Call[T]):
+    """A question to a person."""
+
+    __slots__ = ("codec", "default", "question", "timeout")
+
+    def __init__(self, question: str, options: list[JsonValue] | None, codec: Codec[T], timeout: float | None, default: bytes | None) -> None:
+        args: dict[str, Any] = {"question": question, "options": options}
+        super().__init__(cast("Tool[..., T]", _ASK), args, canonical(to_json(args)))
+        self.codec = codec
+        self.question = question
+        self.timeout = timeout
+        self.default = default
+
+
+class ChildCall(Call[R]):
+    """A run of another agent, driven as a part of this one."""
+
+    __slots__ = ("agent", "state")
+
+    def __init__(self, agent: Agent[Any, R], state: Any) -> None:
+        try:
+            raw = agent.state_codec.dump(state)
+        except NotStorable as error:
+            raise WrongState(f"the state for {agent.name} is not a {agent.state_type.__name__}: {error.message}", hint=error.hint) from error
+        self.agent = agent
+        self.state = state
+        args = canonical(b'{"agent":' + to_json(agent.name) + b',"state":' + raw + b"}")
+        super().__init__(cast("Tool[..., R]", _CHILD), {"agent": agent.name}, args)
+
+
+@overload
+def ask(
+    question: str, options: Sequence[str] | None = ..., *, timeout: float | None = ..., default: str | EllipsisType = ...
+) -> Call[str]: ...
+@overload
+def ask(
+    question: str,
+    options: Sequence[T] | None = ...,
+    type: type[T] = ...,  # noqa: A002 - API name
+    timeout: float | None = ...,
+    default: T | EllipsisType = ...,
+) -> Call[T]: ...
+def ask(
+    question: str,
+    options: Sequence[Any] | None = None,
+    type: Any = str,  # noqa: A002 - API name
+    timeout: float | None = None,
+    default: Any = ...,
+) -> Call[Any]:
+    """Ask a person. The run is paused(asks) once only questions are left; the answer survives restarts."""
+    if not question.strip():
+        raise Misuse("ask() needs a question", hint="say what the person should decide")
+    if timeout is None and default is not ...:
+        raise Misuse("ask(default=...) needs a timeout", hint="the default is given when the time is up")
+    codec: Codec[Any] = Codec(type)
+    offered: list[JsonValue] | None = None
+    if options is not None:
+        from pydantic_core import from_json  # noqa: PLC0415 - only here
+
+        offered = [from_json(codec.dump(option)) for option in options]
+    return AskCall(question, offered, codec, timeout, None if default is ... else codec.dump(default))
+
+
+def sleep(seconds: float) -> Call[None]:
+    """Wait; a pause or restart in between does not make it longer."""
+    if seconds < 0:
+        raise Misuse("sleep() takes no negative time", hint="0 is the shortest")
+    return _SLEEP(seconds)
+
+
+def child(agent: Agent[S, R], state: S) -> Call[R]:
+    """Run another agent as a part of this run: paused, cancelled and counted with it."""
+    return ChildCall(agent, state)
+
+
+async def _ask(question: str, options: list[JsonValue] | None) -> JsonValue:
+    raise AssertionError((question, options))
+
+
+async def _sleep(seconds: float) -> None:
+    raise AssertionError(seconds)
+
+
+async def _child(agent: str) -> JsonValue:
+    raise AssertionError(agent)
+
+
+# The gate never runs these functions: it knows the kinds. They give the calls their names and schemas.
+_ASK = Tool(_ask, effect="read", kind="ask", name="ask")
+_SLEEP = Tool(_sleep, effect="read", kind="sleep", name="sleep")
+_CHILD = Tool(_child, effect="idempotent", kind="child", name="child")

@@ -1,0 +1,58 @@
+"""Child runs: begun by the transaction that admits their call, so that none is lost or begun twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from standfast.abc import Tx
+from standfast.builtin_calls import ChildCall
+from standfast.flight import Flight, Outcome
+from standfast.records import ENDED
+from standfast.rows import RunRow
+from standfast.starting import new_run
+
+if TYPE_CHECKING:
+    from standfast.session import Session
+
+
+def child_id(parent: str, call: str) -> str:
+    """The child's id derives from the call's key: a repeated call finds the same child."""
+    return f"{parent}.{call.rpartition('-')[2]}"
+
+
+def insert_child(session: Session, call_id: str, call: ChildCall[Any]) -> Callable[[Tx, RunRow], None]:
+    """Write the child in the parent's admitting transaction."""
+    agent = call.agent
+
+    def insert(tx: Tx, parent: RunRow) -> None:
+        id_ = child_id(parent.id, call_id)
+        if tx.run(id_) is None:
+            new_run(tx, agent, call.state, id=id_, by=parent.doc.by, parent=parent.id, parent_call=call_id)
+            tx.signal(id_)
+
+    session.env.loop.call_soon(session.look_for_work)
+    return insert
+
+
+async def wait_for_child(session: Session, flight: Flight, call: ChildCall[Any]) -> Outcome:
+    """Until the child has ended."""
+    id_ = child_id(session.row.id, flight.id)
+    session.look_for_work()
+    with session.env.hub.waiting(id_) as waiter:
+        while True:
+            row = session.env.store.read(lambda tx: tx.run(id_))
+            assert row is not None, f"child {id_} of {session.row.id} is gone"
+            if row.status in ENDED:
+                break
+            await waiter.wait(0.5)
+    session.spend(row.spent.input_tokens, row.spent.output_tokens, row.spent.cost)
+    session.count_child_calls(row.spent.calls)
+    if row.status == "done":
+        return Outcome("finished", to_json(row.doc.result))
+    if row.status == "cancelled":
+        return Outcome("failed", error="ChildCancelled", message=f"child {id_} ({call.agent.name}) was cancelled")
+    error = row.doc.error
+    return Outcome("failed", error=error.type if error else "RunFailed", message=error.message if error else "it failed")

@@ -1,0 +1,290 @@
+"""What a run's driver writes: everything of one tick in one guarded row.
+
+A read's result, the boundary that follows it and the next call's admission share a
+commit. It grows until its batch is sealed; then it wins or loses as a whole against
+verbs, mail and other drivers, by the run's `seq` and `fence`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.errors import Fenced
+from standfast.events import Event
+from standfast.log_places import LogRows
+from standfast.records import CallRef, Spent
+from standfast.rows import CallRow, RunDoc, RunRow
+from standfast.scope import Attempt
+
+if TYPE_CHECKING:
+    from standfast.session import Session
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Boundary:
+    """The end of a step: the snapshot before the next one."""
+
+    scope: Attempt
+    attempt: int
+    step: int
+    snapshot: bytes
+    logs: list[LogRows]
+    read_mail: list[str]
+
+
+@dataclass(slots=True)
+class Admission:
+    """A call that wants to begin."""
+
+    ref: CallRef
+    scope: Attempt
+    attempt: int
+    args: Any
+    why: str
+    row: CallRow | None
+    update: bool = False
+    also: Callable[[Tx, RunRow], None] | None = None
+    admitted: bool | None = None
+    orphaned: bool = False  # its caller was cancelled while it was being committed
+
+
+@dataclass(slots=True)
+class Ended:
+    """A call that has ended, one way or another."""
+
+    id: str
+    event: Event
+    row: CallRow | None  # what the journal must keep if no boundary covers it
+    known: bool  # the row is in the store already
+
+
+@dataclass(slots=True)
+class StepCommit:
+    """One run's next write."""
+
+    session: Session
+    ended: list[Ended] = field(default_factory=list[Ended])
+    boundary: Boundary | None = None
+    admissions: list[Admission] = field(default_factory=list[Admission])
+    notes: list[Event] = field(default_factory=list[Event])
+    spent: Spent = field(default_factory=Spent)
+    change: list[Callable[[RunDoc], None]] = field(default_factory=list[Callable[[RunDoc], None]])
+    waiter: asyncio.Future[None] | None = None
+    row: RunRow | None = None
+    doc_changed: bool = False
+    boundary_refused: bool = False
+    done: bool = False
+    error: BaseException | None = None
+    tried: list[bytes] = field(default_factory=list[bytes])
+
+    # --- in the event loop ------------------------------------------------------------------
+
+    def seal(self) -> None:
+        session = self.session
+        if session.pending is self:
+            session.pending = None
+        self.spent.seconds += session.running_seconds()
+
+    async def wait(self) -> None:
+        """Until it is durable; raises Fenced if the run is somebody else's now."""
+        if not self.done:
+            if self.waiter is None:
+                self.waiter = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self.waiter)
+        if self.error is not None:
+            raise self.error
+
+    def committed(self) -> None:
+        assert self.row is not None
+        self._end()
+        self.session.advanced(self)
+
+    def failed(self, error: BaseException) -> None:
+        self.error = error
+        for admission in self.admissions:
+            admission.admitted = False
+        self._end()
+        self.session.commit_failed(error)
+
+    def _end(self) -> None:
+        self.done = True
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+    # --- in the transaction -------------------------------------------------------------------
+
+    def perform(self, tx: Tx) -> None:
+        session = self.session
+        row = session.row.copy()
+        if self._write(tx, row):
+            self.row = row
+            return
+        fresh = tx.run_n(row.n)
+        assert fresh is not None, f"run {row.id} is gone"
+        if fresh.head in self.tried:  # an earlier try went through although its commit reported an error
+            self.row = fresh
+            return
+        if fresh.fence != session.fence:
+            raise Fenced(f"run {row.id} is driven by another process now")
+        if not self._write(tx, fresh):
+            raise AssertionError(f"run {row.id} moved inside a transaction")
+        self.row = fresh
+
+    def _write(self, tx: Tx, row: RunRow) -> bool:
+        seq = row.seq
+        events: list[Event] = []
+        gone = {e.id for e in self.ended}
+        if gone:
+            row.in_flight = [c for c in row.in_flight if c.id not in gone]
+            events += [e.event for e in self.ended]
+        events += self.notes
+        boundary = self._boundary(row, events)
+        admitted = self._admit(row, events)
+        self._count(row, len(admitted), boundary)
+        if not events and not self.change:
+            return True  # everything it wanted was refused
+        state = boundary.snapshot if boundary is not None else None
+        if not tx.advance(row, events, seq, row.step if boundary is not None else None, state):
+            return False
+        self.tried.append(row.head)
+        self._details(tx, row, boundary, admitted)
+        return True
+
+    def _boundary(self, row: RunRow, events: list[Event]) -> Boundary | None:
+        boundary = self.boundary
+        if boundary is None:
+            return None
+        soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
+        allowed = row.status in ("running", "pausing") or soft
+        self.boundary_refused = not (allowed and row.attempt == boundary.attempt and row.doc.target is None)
+        if self.boundary_refused:
+            boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
+            return None
+        events.append(ev.StepFinished(step=boundary.step, attempt=boundary.attempt))
+        events += [ev.MailConsumed(mail=mail, step=boundary.step) for mail in boundary.read_mail]
+        row.step = boundary.step + 1
+        row.attempt = boundary.attempt + 1
+        return boundary
+
+    def _admit(self, row: RunRow, events: list[Event]) -> list[Admission]:
+        admitted: list[Admission] = []
+        for a in self.admissions:
+            a.admitted = row.status == "running" and row.attempt == a.attempt and not a.scope.closed
+            if a.admitted:
+                admitted.append(a)
+                row.in_flight.append(a.ref)
+                ref = a.ref
+                events.append(
+                    ev.CallStarted(
+                        call=ref.id,
+                        tool=ref.tool,
+                        effect=ref.effect,
+                        args=a.args,
+                        attempt=a.attempt,
+                        title=ref.title,
+                        why=a.why,
+                    )
+                )
+        return admitted
+
+    def _count(self, row: RunRow, calls: int, boundary: Boundary | None) -> None:
+        mine, spent = self.spent, row.spent
+        spent.calls += calls
+        spent.steps += boundary is not None
+        spent.input_tokens += mine.input_tokens
+        spent.output_tokens += mine.output_tokens
+        spent.cost += mine.cost
+        spent.seconds += mine.seconds
+
+    def _details(self, tx: Tx, row: RunRow, boundary: Boundary | None, admitted: list[Admission]) -> None:
+        for e in self.ended:
+            if e.row is None:
+                continue
+            if e.known:
+                tx.update_call(e.row)
+            elif boundary is None:
+                tx.insert_call(e.row)
+        for a in admitted:
+            if a.row is not None:
+                if a.update:
+                    tx.update_call(a.row)
+                else:
+                    tx.insert_call(a.row)
+            if a.also is not None:
+                a.also(tx, row)
+        if boundary is not None:
+            for log, first, bodies in boundary.logs:
+                tx.append_log(log, first, bodies)
+            self._consume(tx, row, boundary)
+        change = self.change
+        if boundary is not None and _step_leaves_traces(row.doc):
+            change = [*change, _forget_step]
+        if change:
+            row.doc = tx.change_doc(row, change)
+
+    def _consume(self, tx: Tx, row: RunRow, boundary: Boundary) -> None:
+        if not boundary.read_mail:
+            return
+        read = set(boundary.read_mail)
+        for mail in tx.pending_mail(row.n):
+            if mail.id in read:
+                mail.status, mail.step = "consumed", boundary.step
+                tx.update_mail(mail)
+
+
+def _step_leaves_traces(doc: RunDoc) -> bool:
+    return bool(doc.values or doc.set_back or doc.branch or doc.diverged_ok)
+
+
+def _forget_step(doc: RunDoc) -> None:
+    doc.values = {}
+    doc.set_back = False
+    doc.branch = False
+    doc.diverged_ok = []
+
+
+@dataclass(slots=True)
+class DriverWrite(Generic[T]):
+    """A transition that a driver makes, on the run as it is now; only its own fence counts."""
+
+    session: Session
+    act: Callable[[Tx, RunRow], tuple[T, list[Event], bytes | None]]
+    future: asyncio.Future[T]
+    row: RunRow | None = None
+    result: T | None = None
+    tried: list[bytes] = field(default_factory=list[bytes])
+
+    def seal(self) -> None: ...
+
+    def perform(self, tx: Tx) -> None:
+        session = self.session
+        row = tx.run_n(session.row.n)
+        assert row is not None
+        self.row = row
+        if row.head in self.tried:
+            return
+        if row.fence != session.fence:
+            raise Fenced(f"run {row.id} is driven by another process now")
+        self.result, events, state = self.act(tx, row)
+        if events or state is not None:
+            tx.save(row, events, state=state)
+            tx.signal(row.id)
+            self.tried.append(row.head)
+
+    def committed(self) -> None:
+        assert self.row is not None
+        self.session.row = self.row
+        self.session.env.hub.poke(self.row.id)
+        if not self.future.done():
+            self.future.set_result(self.result)  # type: ignore[arg-type]
+
+    def failed(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)

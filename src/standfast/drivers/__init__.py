@@ -1,0 +1,1 @@
+"""What drives runs: this process, for now."""

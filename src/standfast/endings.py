@@ -1,0 +1,221 @@
+"""How a run of steps ends: done, idle, held by an error, failed, or cancelled to the last ledger row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic_core import from_json
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.commit import Boundary
+from standfast.control import Ask, cancel_one
+from standfast.events import Event
+from standfast.rows import ErrorInfo, MailRow, RunRow, Stop
+from standfast.stepping import Turn
+from standfast.stops import enter, finish_cancel, hold, mark_locks, mark_undo, pending_undos, receipt, return_mail
+
+if TYPE_CHECKING:
+    from standfast.session import Session
+    from standfast.undo import Ledger
+
+Finished = Literal["done", "turn", "children", "lost"]
+
+
+class Endings:
+    """The last transitions of a run."""
+
+    def __init__(self, session: Session, ledger: Ledger) -> None:
+        self._s = session
+        self._ledger = ledger
+
+    async def turn(self, turn: Turn) -> None:
+        """Make the end of a run of steps durable."""
+        if turn.kind == "done":
+            await self._done(turn)
+        elif turn.kind == "idle":
+            await self._idle(turn)
+        elif turn.kind == "error" and turn.error is not None:
+            await (self._fail(turn.error) if self._s.agent.on_error == "fail" else self.held_for_error(turn.error))
+
+    # --- done -------------------------------------------------------------------------------------
+
+    async def _done(self, turn: Turn) -> None:
+        """Completion and cancellation race to one ending: whichever commits first."""
+        s = self._s
+        boundary = turn.boundary
+        assert boundary is not None
+        s.shut = True
+        await self._release_locks(boundary)
+        while True:
+            finished = await s.write(lambda tx, row: self._finish(tx, row, boundary, turn.value))
+            if finished != "children":
+                return
+            await self._children_end()
+
+    def _finish(self, tx: Tx, row: RunRow, boundary: Boundary, result: bytes) -> tuple[Finished, list[Event], bytes | None]:
+        if not _boundary_counts(row, boundary):
+            return "lost", [], None
+        for child in tx.children(row.id, live=True):
+            child_row = tx.run(child)
+            if child_row is not None and child_row.status != "cancelling":
+                cancel_one(tx, child_row, Ask(reason="its parent has ended"), "step", soft=False, is_dead=lambda *_: False)
+        if tx.children(row.id, live=True):
+            return "children", [], None
+        unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
+        again = row.status == "running" and self._owes_a_turn(row, unread)
+        events = _take_boundary(tx, row, boundary)
+        if row.status == "cancelling":
+            assert row.doc.stop is not None
+            row.doc.stop.result = from_json(result)
+            return "lost", events, boundary.snapshot
+        if again:
+            row.doc.turn_given_for = unread[-1].id
+            return "turn", events, boundary.snapshot
+        events += return_mail(tx, row, "ended without reading it")
+        row.doc.result = from_json(result)
+        enter(row, "done", tx.now)
+        return "done", [*events, ev.RunDone(result=row.doc.result)], boundary.snapshot
+
+    def _owes_a_turn(self, row: RunRow, unread: list[MailRow]) -> bool:
+        """Mail that came in the last step is read in one more, if this run reads mail at all."""
+        if not unread or row.doc.turn_given_for == unread[-1].id:
+            return False
+        if self._s.agent.turn_for_unread:
+            return any(m.kind == "redirect" for m in unread)
+        return row.doc.took_mail
+
+    async def _release_locks(self, boundary: Boundary) -> None:
+        def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
+            if row.status not in ("running", "pausing") or row.attempt != boundary.attempt:
+                return False, [], None
+            unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
+            if row.status == "running" and self._owes_a_turn(row, unread):
+                return False, [], None
+            return bool(mark_locks(tx, row)), [], None
+
+        if await self._s.write(act):
+            await self._ledger.work()
+
+    async def _children_end(self) -> None:
+        s = self._s
+        with s.env.hub.waiting(None) as waiter:
+            while s.env.store.read(lambda tx: tx.children(s.row.id, live=True)):
+                s.doing("waiting for child runs to end")
+                s.look_for_work()
+                await waiter.wait(0.2)
+
+    # --- idle, errors -------------------------------------------------------------------------------
+
+    async def _idle(self, turn: Turn) -> None:
+        boundary = turn.boundary
+        assert boundary is not None
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            if not _boundary_counts(row, boundary):
+                return None, [], None
+            events = _take_boundary(tx, row, boundary)
+            if row.status == "running" and not tx.pending_mail(row.n):
+                hold(row, "waiting", tx.now, "until mail comes")
+                row.doc.step_once = False
+                row.doc.stop = None
+                enter(row, "paused", tx.now)
+                events.append(ev.RunPaused(holds=["waiting"], text="until mail comes"))
+            return None, events, boundary.snapshot
+
+        await self._s.write(act)
+
+    async def held_for_error(self, error: ErrorInfo) -> None:
+        """paused(error), with the traceback kept: nothing is lost, a fix and a resume go on."""
+        s = self._s
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            row.doc.error = error
+            failed = ev.StepFailed(
+                step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback
+            )
+            if row.status != "running":
+                return None, [failed], None
+            hold(row, "error", tx.now, f"{error.type}: {error.message}")
+            row.doc.step_once = False
+            row.doc.stop = Stop("pause", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight))
+            enter(row, "pausing", tx.now)
+            return None, [failed], None
+
+        s.shut = True
+        await s.write(act)
+
+    async def _fail(self, error: ErrorInfo) -> None:
+        """Failed, because the agent asked for that; the step in flight is undone first."""
+        s = self._s
+
+        def begin(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
+            if row.status != "running":
+                return False, [], None
+            row.doc.error = error
+            row.doc.stop = Stop("fail", tx.now, tx.now, reason=error.message, trigger="error")
+            mark_undo(tx, row, "step")
+            failed = ev.StepFailed(
+                step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback
+            )
+            return True, [failed], None
+
+        def end(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            if row.status != "running":
+                return None, [], None
+            events = return_mail(tx, row, "failed")
+            row.doc.receipt = receipt(tx, row, "failed")
+            enter(row, "failed", tx.now)
+            return None, [*events, ev.RunFailed(error=f"{error.type}: {error.message}", traceback=error.traceback)], None
+
+        if await s.write(begin):
+            await self._ledger.work()
+            await s.write(end)
+
+    # --- cancel ---------------------------------------------------------------------------------------
+
+    async def cancel(self) -> None:
+        """Phase two: undo what was asked for, wait for children, then say what was done."""
+        s = self._s
+
+        def mark(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            assert row.doc.stop is not None
+            mark_undo(tx, row, row.doc.stop.undo)
+            return None, [], None
+
+        def end(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
+            if tx.children(row.id, live=True) or pending_undos(tx, row):
+                return False, [], None
+            return True, finish_cancel(tx, row), None
+
+        while True:
+            await self._children_end()
+            await s.write(mark)
+            await self._ledger.work()
+            if await s.write(end):
+                return
+
+
+def _boundary_counts(row: RunRow, boundary: Boundary) -> bool:
+    soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
+    return (row.status in ("running", "pausing") or soft) and row.attempt == boundary.attempt and row.doc.target is None
+
+
+def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
+    """The same as a commit of a step, for the last one."""
+    events: list[Event] = [ev.StepFinished(step=boundary.step, attempt=boundary.attempt)]
+    for log, first, bodies in boundary.logs:
+        tx.append_log(log, first, bodies)
+    for mail in tx.pending_mail(row.n):
+        if mail.id in boundary.read_mail:
+            mail.status, mail.step = "consumed", boundary.step
+            tx.update_mail(mail)
+            events.append(ev.MailConsumed(mail=mail.id, step=boundary.step))
+    row.step = boundary.step + 1
+    row.attempt += 1
+    row.spent.steps += 1
+    row.doc.values = {}
+    row.doc.set_back = False
+    row.doc.branch = False
+    row.doc.diverged_ok = []
+    return events

@@ -1,0 +1,76 @@
+"""What every driven run of one process shares."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from standfast.abc import Clock, Ids, Points, Tx
+from standfast.agent import Agent
+from standfast.errors import Misuse
+from standfast.hub import Hub
+from standfast.leases import Lease
+from standfast.stores.group import GroupWriter
+from standfast.stores.sqlite import SqliteStore
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class PlainWrite(Generic[T]):
+    """A transaction of its own kind."""
+
+    act: Callable[[Tx], T]
+    future: asyncio.Future[T]
+    result: T | None = None
+
+    def seal(self) -> None: ...
+
+    def perform(self, tx: Tx) -> None:
+        self.result = self.act(tx)
+
+    def committed(self) -> None:
+        if not self.future.done():
+            self.future.set_result(self.result)  # type: ignore[arg-type]
+
+    def failed(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+@dataclass(slots=True)
+class Env:
+    """The services a session needs; made once by the runtime."""
+
+    store: SqliteStore
+    writer: GroupWriter
+    clock: Clock
+    ids: Ids
+    lease: Lease
+    hub: Hub
+    agents: Mapping[str, Agent[Any, Any]]
+    provide: Mapping[type[Any], Any]
+    loop: asyncio.AbstractEventLoop
+    points: Points | None = None
+    live: int = 0  # runs being driven here
+    performed: dict[str, int] | None = None  # counts of bodies begun, by tool, for tests
+    crashed: bool = field(default=False)  # a test's kill -9: nothing is written any more
+
+    async def unfenced(self, act: Callable[[Tx], T]) -> T:
+        """A write that no fence guards: claims, and what must be said even by a driver that was fenced."""
+        future: asyncio.Future[T] = self.loop.create_future()
+        self.writer.submit(PlainWrite(act, future))
+        return await asyncio.shield(future)
+
+    def use(self, type_: type[Any]) -> Any:
+        """A dependency given to the runtime."""
+        try:
+            return self.provide[type_]
+        except KeyError:
+            raise Misuse(
+                f"no {type_.__name__} was given to the runtime",
+                hint=f"Runtime(..., provide={{{type_.__name__}: ...}})",
+            ) from None

@@ -1,0 +1,87 @@
+"""Fork: a new run from a snapshot of another; no journal, mail or ledger comes with it (R10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.agent import Agent
+from standfast.codec import from_json, to_json
+from standfast.errors import Misuse, NotStorable, WrongState
+from standfast.events import Event
+from standfast.records import LIVE
+from standfast.rows import RunDoc, RunRow
+from standfast.snapshots import pack, unpack
+from standfast.starting import blank_row, digest
+from standfast.stops import enter, hold
+
+
+def fork_run(
+    tx: Tx,
+    source: RunRow,
+    at: int | None,
+    state: Any,
+    agent: Agent[Any, Any] | None,
+    new_id: str,
+    *,
+    by: str | None,
+    reason: str,
+) -> RunRow:
+    """Write the fork; held as stale if what it builds on was undone, or belongs to a live run."""
+    step = source.step if at is None else at
+    found = tx.snapshot(source, step)
+    if found is None:
+        raise Misuse(f"run {source.id} has no step {step}", hint=f"it is at step {source.step}")
+    if tx.run(new_id) is not None:
+        raise Misuse(f"run {new_id!r} exists already", hint="give the fork another id")
+    plan, raw = unpack(found[1])
+    if state is not None:
+        raw = _replaced(tx, agent, state)
+    doc = RunDoc(
+        by=by,
+        labels=dict(source.doc.labels),
+        contract=source.doc.contract,
+        start_digest=digest(source.agent, from_json(raw)),
+        budget=source.doc.budget,
+        plan=plan,
+        branch=True,
+        forked_from=source.id,
+        facts={name: fact for name, fact in source.doc.facts.items() if fact.step < step},
+    )
+    row = blank_row(new_id, source.agent, doc, tx.now)
+    row.step = step
+    events: list[Event] = [
+        ev.RunStarted(agent=row.agent, by=by, reason=reason, labels=doc.labels, forked_from=f"{source.id} at step {step}")
+    ]
+    trouble = _trouble(tx, source, step)
+    if trouble:
+        hold(row, "stale", tx.now, trouble)
+        enter(row, "paused", tx.now)
+        events.append(ev.RunPaused(holds=["stale"], text=trouble))
+    tx.insert_run(row, events, pack(plan, raw))
+    tx.save(source, [ev.Forked(at_step=step, fork=new_id, by=by)])
+    return row
+
+
+def _replaced(tx: Tx, agent: Agent[Any, Any] | None, state: Any) -> bytes:
+    if agent is None:
+        return to_json(state)
+    try:
+        typed = state if isinstance(state, agent.state_type) else agent.state_codec.load(to_json(state))
+        raw, logs = agent.state_codec.dump_new(typed)
+    except NotStorable as error:
+        raise WrongState(f"the fork's state does not fit {agent.name}: {error.message}", hint=error.hint) from error
+    for log, first, bodies in logs:
+        tx.append_log(log, first, bodies)
+    return raw
+
+
+def _trouble(tx: Tx, source: RunRow, step: int) -> str:
+    earlier = [c for c in tx.ledger(source.n) if c.step < step and c.status in ("finished", "failed", "in_doubt")]
+    undone = [c.tool for c in earlier if c.undo == "undone"]
+    if undone:
+        return f"effects it builds on were undone: {', '.join(undone)}"
+    if earlier and source.status in LIVE:
+        return f"effects it builds on belong to run {source.id}, which is still {source.status}"
+    return ""

@@ -1,0 +1,132 @@
+"""Is the world still what the run saw? (R16)
+
+A fact is a read call and what it answered. It is asked again when a run is taken up
+after a pause, a crash or a deploy; a difference holds the run as stale.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from standfast.codec import one_line_diff
+from standfast.context import current_call
+from standfast.flight import Flight
+from standfast.records import CallRef, Json
+from standfast.rows import Fact, RunDoc
+from standfast.tool import Call, Tool
+
+if TYPE_CHECKING:
+    from standfast.agent import Agent
+    from standfast.session import Session
+
+
+class Freshness:
+    """The facts one run relies on."""
+
+    def __init__(self, session: Session) -> None:
+        self._s = session
+        self._untouched: dict[str, Fact] = {}
+
+    def rely(self, name: str, call: Call[Any], result: bytes, step: int) -> None:
+        """Keep a reading, to be compared when the run is taken up again."""
+        fact = Fact(call.tool.name, from_json(call.raw), from_json(result), step)
+        self._change({name: fact})
+
+    def _change(self, facts: dict[str, Fact]) -> None:
+        def change(doc: RunDoc) -> None:
+            doc.facts = {**doc.facts, **facts}
+
+        self._s.change(change)
+
+    async def stale(self) -> list[str]:
+        """How the world differs from what the run saw, in words."""
+        differences: list[str] = []
+        for name, fact in self._s.row.doc.facts.items():
+            now = await self._read(name, fact)
+            if now != fact.result:
+                differences.append(f"{name}: {_difference(fact.result, now)}")
+        return differences
+
+    async def refresh(self) -> None:
+        """Accept the world as it is."""
+        facts = self._s.row.doc.facts
+        self._change({name: Fact(f.tool, f.args, await self._read(name, f), f.step) for name, f in facts.items()})
+
+    async def before_write(self) -> None:
+        """Note which facts still hold, so that the run's own write is not taken for a stranger's."""
+        facts = self._s.row.doc.facts
+        self._untouched = {n: f for n, f in facts.items() if await self._read(n, f) == f.result}
+
+    async def after_write(self) -> None:
+        """The run's own write refreshes the facts that held before it."""
+        if self._untouched:
+            facts, self._untouched = self._untouched, {}
+            self._change({n: Fact(f.tool, f.args, await self._read(n, f), f.step) for n, f in facts.items()})
+
+    async def _read(self, name: str, fact: Fact) -> JsonValue:
+        tool = self._s.agent.tool(fact.tool) if fact.tool != FILE_CONTENT.name else FILE_CONTENT
+        if tool is None:
+            return f"cannot be read: no tool {fact.tool} here"
+        call = tool.parse(to_json(fact.args))
+        ref = CallRef(f"fact-{name}", tool.name)
+        token = current_call.set(Flight(self._s, ref.id, call, ref, 0, None))
+        try:
+            value = await self._s.perform_plainly(tool, call.args)
+            return from_json(tool.dump_result(value))  # type: ignore[no-any-return]
+        except Exception as error:  # a reading that fails is a difference, and is shown as one
+            return f"cannot be read: {type(error).__name__}: {error}"
+        finally:
+            current_call.reset(token)
+
+
+def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:
+    """What has changed in the agent's code that a paused run relies on."""
+    new = agent.contract
+    if old.get("version") != new["version"]:
+        return [f"version: {old.get('version')!r} -> {new['version']!r}"]
+    found = [f"{part} schema has changed" for part in ("state",) if old.get(part) != new[part]]
+    if new["version"] is not None:
+        return found
+    old_tools, new_tools = _tools(old), _tools(new)
+    for name, tool in old_tools.items():
+        now = new_tools.get(name)
+        if now is None:
+            found.append(f"tool {name} is gone")
+        elif now != tool:
+            parts = [k for k in ("effect", "schema", "result_schema") if now.get(k) != tool.get(k)]
+            found.append(f"tool {name}: {', '.join(parts).replace('_', ' ')} changed")
+    if old.get("plan") != new["plan"]:
+        found.append("the stages have changed")
+    if old.get("instructions") != new.get("instructions"):
+        found.append("the instructions have changed")
+    return found
+
+
+def _tools(contract: Json) -> dict[str, Json]:
+    tools: Any = contract.get("tools") or {}
+    return tools  # type: ignore[no-any-return]
+
+
+def _difference(old: JsonValue, new: JsonValue) -> str:
+    text = one_line_diff(old, new)
+    return text or f"{old!r} -> {new!r}"
+
+
+async def _file_content(path: str) -> str | None:
+    """The SHA-256 of a file, or None if there is none."""
+    from hashlib import sha256  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    file = Path(path)
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+
+FILE_CONTENT: Tool[..., str | None] = Tool(_file_content, effect="read", name="file_content")
+
+
+def file_content(path: str) -> Call[str | None]:
+    """A fact ready made: what is in a file, as a hash."""
+    return FILE_CONTENT(str(path))

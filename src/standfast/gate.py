@@ -1,0 +1,380 @@
+"""The gate: the one door every call of a run goes through (R7).
+
+Looks in the journal first; else admits the call in one transaction, where the run is
+running and fence and attempt are this driver's. A refused call never returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic_core import from_json
+
+from standfast import budget as budgets
+from standfast import events as ev
+from standfast.builtin_calls import AskCall, ChildCall
+from standfast.children import insert_child, wait_for_child
+from standfast.commit import Admission, Ended
+from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, Fenced
+from standfast.flight import Flight, Outcome
+from standfast.performed import before_codec
+from standfast.performing import perform
+from standfast.questions import question_row
+from standfast.records import CallRef
+from standfast.rows import CallRow
+from standfast.tool import Call, unperformed
+
+if TYPE_CHECKING:
+    from standfast.run import Run
+    from standfast.session import Session
+
+R = TypeVar("R")
+
+SIBLINGS_MAY_ASK = 0.02
+_ERRORS: dict[str, type[CallFailed]] = {
+    "CallTimedOut": CallTimedOut,
+    "CallDenied": CallDenied,
+    "ChildCancelled": ChildCancelled,
+}
+
+
+class Gate:
+    """Admits, performs and records the calls of one driven run."""
+
+    def __init__(self, session: Session) -> None:
+        self._s = session
+
+    async def call(self, run: Run[Any], call: Call[R], key: str | None, title: str | None, why: str | None) -> R:
+        """The result of the call: from the journal, or performed now."""
+        made = unperformed.get()
+        if made is not None:
+            made.discard(call)
+        await self._alive(run)
+        s = self._s
+        scope = run.scope
+        task = asyncio.current_task()
+        if task is not scope.main:
+            scope.used.add(task)  # type: ignore[arg-type]
+        id_ = s.journal.identify(call, key)
+        known = s.journal.rows.get(id_) if s.journal.rows else None
+        if known is not None and (known.status == "finished" or known.error is not None):
+            return self._replayed(call, known)
+        await self._within_budget(run, call)
+        if known is not None and known.status in ("in_doubt", "check"):
+            s.ask_stop("in_doubt", f"{known.tool}: it is not known whether this happened")
+            await scope.park()
+        if isinstance(call, AskCall):
+            return self._replayed(call, await self._ask(run, call, id_, known, call.question, title))
+        asked = self._question(call)
+        if asked and (known is None or known.status in ("asking", "withdrawn")):
+            known = await self._ask(run, call, id_, known, asked, title)
+            if known.error is not None:
+                return self._replayed(call, known)
+        if known is not None and known.status == "approved" and known.args != call.raw:
+            call = call.tool.parse(known.args)
+        outcome = await self._perform(run, call, id_, known, title or "", why or "")
+        return self._value(call, id_, outcome)
+
+    async def _alive(self, run: Run[Any]) -> None:
+        if run.scope.closed or run.number != run.scope.number or self._s.shut:
+            await run.scope.park()
+
+    # --- before admission ---------------------------------------------------------------------
+
+    async def _within_budget(self, run: Run[Any], call: Call[Any]) -> None:
+        s = self._s
+        doc = s.row.doc
+        over = budgets.exhausted(doc.budget, s.spent) or (s.ancestors_over() if s.row.parent is not None else "")
+        if over:
+            s.ask_stop("budget", over)
+            await run.scope.park()
+        if doc.budget.repeats is not None:
+            again = budgets.repeats(doc.budget, s.repeated) if s.repeated[0].startswith(_repeat_of(call)) else ""
+            if again:
+                s.ask_stop("loop", f"{call.tool.name}: {again}")
+                await run.scope.park()
+
+    @staticmethod
+    def _question(call: Call[Any]) -> str:
+        tool = call.tool
+        confirm = tool.effect == "irreversible" if tool.confirm is None else tool.confirm
+        if callable(confirm):
+            confirm = confirm(**call.args)
+        return confirm if isinstance(confirm, str) else f"May {tool.name} be performed? It is {tool.effect}." if confirm else ""
+
+    async def _ask(
+        self, run: Run[Any], call: Call[Any], id_: str, known: CallRow | None, text: str, title: str | None
+    ) -> CallRow:
+        """Until a person has decided; the row then says what."""
+        s = self._s
+        if known is None or known.status not in ("asking", "approved"):
+            row = question_row(s, call, id_, text, title or "", run.number)
+            if not await s.post_question(row, known is not None, run.scope, run.number):
+                await run.scope.park()
+        return await s.answer_to(id_, run.scope)
+
+    async def _diverges(self, run: Run[Any], call: Call[Any], id_: str) -> None:
+        """A repeated step that asks for a new effect, not for the one it had: a person must look first."""
+        s = self._s
+        if id_ in s.journal.rows or s.row.doc.set_back or not s.journal.unasked_writes():
+            return
+        await asyncio.sleep(SIBLINGS_MAY_ASK)  # a parallel sibling may be about to ask for it
+        missing = [row for row in s.journal.unasked_writes() if row.id not in s.row.doc.diverged_ok]
+        if missing and id_ not in s.row.doc.diverged_ok:
+            old = missing[0]
+            s.ask_stop(
+                "diverged",
+                f"the repeated step asks for {call!r}, but it had performed {old.tool}({old.args.decode()[:200]})",
+                [id_, *(row.id for row in missing)],
+            )
+            await run.scope.park()
+
+    # --- admission and body -------------------------------------------------------------------
+
+    async def _perform(
+        self, run: Run[Any], call: Call[Any], id_: str, known: CallRow | None, title: str, why: str
+    ) -> Outcome:
+        s = self._s
+        tool = call.tool
+        effects = tool.effect in ("write", "irreversible")
+        before: bytes | None = None
+        if effects:
+            if s.journal.rows:
+                await self._diverges(run, call, id_)
+            if tool.before is not None:
+                before = await self._before(call, id_)
+            await s.freshness.before_write()
+        ref = CallRef(id_, tool.name, tool.effect, s.env.store.now(), title)
+        row = None
+        if effects or tool.kind in ("sleep", "child") or known is not None:
+            row = self._row(run, call, ref, known, before)
+        flight = await self._admit(run, call, ref, row, known is not None, why)
+        if s.env.performed is not None:
+            s.env.performed[tool.name] = s.env.performed.get(tool.name, 0) + 1
+        if isinstance(call, ChildCall):
+            return await self._waiting(flight, wait_for_child(s, flight, call))
+        if tool.kind == "sleep":
+            assert row is not None and row.wake_at is not None
+            return await self._waiting(flight, _sleep_until(s, row.wake_at))
+        if not effects and tool.is_async and not tool.process and tool.timeout is None:
+            return await self._inline(flight)
+        return await self._owned(run, flight)
+
+    async def _before(self, call: Call[Any], id_: str) -> bytes:
+        tool = call.tool
+        assert tool.before is not None
+        try:
+            return before_codec(tool).dump(await tool.before(**call.args))
+        except Exception as error:
+            raise CallFailed(
+                f"what {tool.name} needs for its undo could not be read: {error}",
+                type=type(error).__name__,
+                call=id_,
+                hint="the call was not performed",
+            ) from error
+
+    def _row(self, run: Run[Any], call: Call[Any], ref: CallRef, known: CallRow | None, before: bytes | None) -> CallRow:
+        s = self._s
+        tool = call.tool
+        wake_at = known.wake_at if known is not None else None
+        if tool.kind == "sleep" and wake_at is None:
+            wake_at = s.env.clock.now() + float(call.args["seconds"])
+        return CallRow(
+            run=s.row.n,
+            id=ref.id,
+            epoch=s.row.epoch,
+            step=run.step,
+            attempt=run.number,
+            tool=tool.name,
+            kind=tool.kind,
+            effect=tool.effect,
+            settles=tool.settles,
+            undoable=tool.undo is not None,
+            status="started",
+            args=call.raw,
+            before=before if before is not None else (known.before if known is not None else None),
+            wake_at=wake_at,
+            title=ref.title,
+            since=ref.since,
+        )
+
+    async def _admit(self, run: Run[Any], call: Call[Any], ref: CallRef, row: CallRow | None, update: bool, why: str) -> Flight:
+        s = self._s
+        await self._alive(run)
+        admission = Admission(ref, run.scope, run.number, from_json(call.raw), why, row, update)
+        if isinstance(call, ChildCall) and not update:
+            admission.also = insert_child(s, ref.id, call)
+        s.spent.calls += 1
+        commit = s.commit()
+        commit.admissions.append(admission)
+        try:
+            await s.flush(commit)
+        except asyncio.CancelledError:
+            admission.orphaned = True
+            if commit.done:
+                s.not_begun(admission)
+            raise
+        except Fenced:
+            await run.scope.park()
+        if not admission.admitted:
+            await run.scope.park()
+        flight = Flight(s, ref.id, call, ref, run.number, row)
+        s.flights[ref.id] = flight
+        if s.env.points is not None or not s.env.lease.fresh:
+            try:
+                await self._may_begin(flight)
+            except asyncio.CancelledError:
+                s.ended(flight, Outcome("cut"), begun=False)
+                raise
+        s.began(flight)
+        return flight
+
+    async def _may_begin(self, flight: Flight) -> None:
+        """Last checks between admission and body."""
+        s = self._s
+        if s.env.points is not None:
+            await s.env.points.reached(s.row.id, flight.call.tool.name, "admitted")
+        if not s.env.lease.fresh and not await s.still_mine():
+            await asyncio.get_running_loop().create_future()  # fenced: the attempt is about to be cut
+
+    async def _inline(self, flight: Flight) -> Outcome:
+        s = self._s
+        flight.task = asyncio.current_task()
+        try:
+            outcome = await perform(s, flight)
+            if s.env.points is not None:
+                await s.env.points.reached(s.row.id, flight.call.tool.name, "performed")
+        except asyncio.CancelledError:
+            s.ended(flight, Outcome("cut"))
+            raise
+        s.ended(flight, outcome)
+        if s.env.points is not None:
+            await s.recorded(flight)
+        return outcome
+
+    async def _owned(self, run: Run[Any], flight: Flight) -> Outcome:
+        s = self._s
+        flight.done = s.env.loop.create_future()
+        s.own(self._see_through(flight))
+        try:
+            outcome = await asyncio.shield(flight.done)
+        except asyncio.CancelledError:
+            if flight.repeatable:
+                flight.cut()
+            raise
+        if outcome.kind == "cut" or flight.abandoned:
+            await run.scope.park()
+        return outcome
+
+    async def _see_through(self, flight: Flight) -> None:
+        """The driver's side of a call: its body, its record, whether or not anybody waits."""
+        s = self._s
+        outcome = await perform(s, flight)
+        if s.env.points is not None:
+            await s.env.points.reached(s.row.id, flight.call.tool.name, "performed")
+        if flight.abandoned:
+            await s.late(flight, outcome)
+            return
+        commit = s.ended(flight, outcome)
+        if not flight.repeatable:
+            try:
+                await commit.wait()
+            except Fenced:
+                await s.late(flight, outcome)
+                return
+            await s.freshness.after_write()
+        if s.env.points is not None:
+            await s.recorded(flight)
+        assert flight.done is not None
+        if not flight.done.done():
+            flight.done.set_result(outcome)
+
+    async def _waiting(self, flight: Flight, wait: Any) -> Outcome:
+        s = self._s
+        flight.task = asyncio.current_task()
+        s.waits(1)
+        try:
+            outcome: Outcome = await wait
+        except asyncio.CancelledError:
+            s.ended(flight, Outcome("cut"))
+            raise
+        finally:
+            s.waits(-1)
+        s.ended(flight, outcome)
+        return outcome
+
+    # --- results --------------------------------------------------------------------------------
+
+    def _replayed(self, call: Call[R], row: CallRow) -> R:
+        if row.error is not None:
+            raise self._error(row.id, row.error, row.message or "")
+        assert row.result is not None
+        return self._load(call, row.result)
+
+    def _value(self, call: Call[R], id_: str, outcome: Outcome) -> R:
+        if outcome.kind == "finished":
+            return self._load(call, outcome.raw)
+        raise self._error(id_, outcome.error, outcome.message)
+
+    @staticmethod
+    def _load(call: Call[R], raw: bytes) -> R:
+        if isinstance(call, AskCall):
+            return call.codec.load(raw)  # type: ignore[no-any-return]
+        if isinstance(call, ChildCall):
+            return call.agent.result_codec.load(raw)  # type: ignore[no-any-return]
+        return call.tool.load_result(raw)
+
+    @staticmethod
+    def _error(id_: str, error: str, message: str) -> CallFailed:
+        kind = _ERRORS.get(error, CallFailed)
+        return kind(message, type=error, call=id_)
+
+
+async def _sleep_until(session: Session, wake_at: float) -> Outcome:
+    clock = session.env.clock
+    while (left := wake_at - clock.now()) > 0:
+        await clock.sleep(left)
+    return Outcome("finished", b"null")
+
+
+def _repeat_of(call: Call[Any]) -> str:
+    return f"{call.tool.name}/{call.digest}/"
+
+
+def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -> Ended:
+    """What the journal and the record keep of a call that has ended."""
+    tool = flight.call.tool
+    effects = tool.effect in ("write", "irreversible")
+    row = flight.row
+    known = row is not None
+    if row is None:
+        row = CallRow(
+            run=n,
+            id=flight.id,
+            epoch=epoch,
+            step=step,
+            attempt=flight.attempt,
+            tool=tool.name,
+            kind=tool.kind,
+            effect=tool.effect,
+            status="finished",
+            args=flight.call.raw,
+            title=flight.ref.title,
+            since=flight.ref.since,
+        )
+    else:
+        row = replace(row)
+    if outcome.kind == "finished":
+        row.status, row.result = "finished", outcome.raw
+        return Ended(flight.id, ev.CallFinished(call=flight.id, result=from_json(outcome.raw)), row, known)
+    if outcome.kind == "cut":
+        row.status = "in_doubt" if effects else "cut"
+        word = "in_doubt" if effects else "aborted"
+        return Ended(flight.id, ev.CallCut(call=flight.id, outcome=word, why=""), row, known)
+    row.status = "not_performed" if outcome.kind == "not_performed" else "failed"
+    row.error, row.message = outcome.error, outcome.message
+    unknown = effects and row.status == "failed"
+    event = ev.CallFailed(call=flight.id, error=outcome.error, message=outcome.message, effect_unknown=unknown)
+    return Ended(flight.id, event, row, known)

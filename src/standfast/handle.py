@@ -1,0 +1,390 @@
+"""Handle: a run from outside. Every verb is durable when it returns, and tells the truth about races."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from pydantic import JsonValue
+
+from standfast import control
+from standfast import events as ev
+from standfast.codec import expand_logs, from_json
+from standfast.control import Ask
+from standfast.editing import edited
+from standfast.errors import Misuse, RunCancelled, RunFailed, RunHeld
+from standfast.events import Event, TextDelta
+from standfast.machine import UserVerb
+from standfast.records import (
+    ENDED,
+    Answer,
+    Budget,
+    CheckAgain,
+    Choice,
+    Decision,
+    Happened,
+    Json,
+    Need,
+    NotHappened,
+    Receipt,
+    RunView,
+    Undo,
+    When,
+)
+from standfast.rows import RunRow
+from standfast.snapshots import unpack
+from standfast.stops import receipt
+from standfast.views import view_of
+
+if TYPE_CHECKING:
+    from standfast.abc import Tx
+    from standfast.runtime import Runtime
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one call said; `partial` if it was cut or has not ended."""
+
+    call: str
+    text: str
+    partial: bool
+
+
+class Handle(Generic[R]):
+    """One run, by its id. Costs nothing to keep."""
+
+    __slots__ = ("_runs", "id")
+
+    def __init__(self, runs: Runtime, id: str) -> None:  # noqa: A002
+        self._runs = runs
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    # --- verbs --------------------------------------------------------------------------------------
+
+    async def pause(
+        self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
+    ) -> Answer:
+        """No further call begins from now on; held at once, or `pausing` until an effect in flight has ended."""
+        return await self._verb("pause", control.pause, by, reason, request_id, if_seq)
+
+    async def resume(
+        self,
+        note: str | None = None,
+        accept_stale: bool = False,
+        budget: Budget | dict[str, Any] | None = None,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Go on where the run was held; Refused lists what stands in the way."""
+        caps = Budget(**budget) if isinstance(budget, dict) else budget
+        return await self._verb("resume", control.resume(note, accept_stale, caps), by, reason, request_id, if_seq)
+
+    async def step_once(
+        self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
+    ) -> Answer:
+        """Take one step of a paused run, then pause again."""
+        return await self._verb("step_once", control.step_once, by, reason, request_id, if_seq)
+
+    async def redirect(
+        self,
+        text: str,
+        when: Literal["now", "next"] = "now",
+        from_step: int | str | None = None,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Rewrite what the agent does next; pending until the agent has read it, never lost."""
+        act = control.redirect(text, when, from_step, self._runs.ids.mail(), self._runs.is_dead)
+        verb: UserVerb = "redirect" if from_step is None else "rewind"
+        return await self._verb(verb, act, by, reason, request_id, if_seq)
+
+    async def message(
+        self,
+        text: str,
+        data: JsonValue = None,
+        when: When = "next",
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Tell the agent something beside its task."""
+        act = control.message(text, data, when, self._runs.ids.mail())
+        return await self._verb("message", act, by, reason, request_id, if_seq)
+
+    async def cancel(
+        self,
+        undo: Undo = "step",
+        soft: bool = False,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+        trigger: str = "user",
+    ) -> Answer:
+        """Nothing new is admitted from now on; `settled()` waits for the rest, and has the receipt."""
+        act = control.cancel(undo, soft, self._runs.is_dead)
+        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger=trigger)
+
+    async def edit(
+        self,
+        patch: Json,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Change the state of a paused run by a JSON Merge Patch; validated before anything is written."""
+        row = self._row()
+        agent = self._runs.agents.get(row.agent)
+
+        def act(tx: Tx, run: RunRow, ask: Ask) -> Answer:
+            return control.edit(lambda contract, old, base: edited(patch, agent, tx.read_log, contract, old, base))(tx, run, ask)
+
+        return await self._verb("edit", act, by, reason, request_id, if_seq)
+
+    async def rewind(
+        self,
+        to: int | str,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Undo step `to` and everything later, and hold the run before it."""
+        return await self._verb("rewind", control.rewind(to, self._runs.is_dead), by, reason, request_id, if_seq)
+
+    async def resolve(
+        self,
+        call_id: str,
+        decision: Decision,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Say what became of a call in doubt."""
+        if not isinstance(decision, Happened | NotHappened | CheckAgain):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Misuse(f"{decision!r} settles no doubt", hint="give Happened(result), NotHappened() or CheckAgain()")
+        return await self._verb("resolve", control.resolve(call_id, decision), by, reason, request_id, if_seq)
+
+    async def approve(
+        self,
+        call_id: str,
+        args: Json | None = None,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Let a call pass that asks first, with its arguments or with changed ones."""
+        return await self._verb("approve", control.approve(call_id, args), by, reason, request_id, if_seq)
+
+    async def deny(
+        self,
+        call_id: str,
+        reason: str = "",
+        *,
+        by: str | None = None,
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Refuse a call that asks first: it is not executed."""
+        return await self._verb("deny", control.deny(call_id, reason), by, reason, request_id, if_seq)
+
+    async def answer(
+        self,
+        call_id: str,
+        value: Any,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Answer a question of the run."""
+        return await self._verb("answer", control.answer(call_id, value), by, reason, request_id, if_seq)
+
+    async def choose(self, need: Need, choice: Any, *, by: str | None = None, reason: str = "") -> Answer:
+        """Send back one of `need.choices` as it is."""
+        if isinstance(choice, Choice):
+            args: dict[str, Any] = {"reason": reason, **choice.args}
+            verb = getattr(self, choice.verb, None)
+            if choice.verb.startswith("_") or verb is None:
+                raise Misuse(f"{choice.verb!r} is no verb", hint="send back a choice as it was given")
+            return cast("Answer", await verb(**args, by=by))
+        if need.call is None:
+            raise Misuse(f"{choice!r} is no choice of this need", hint="send back one of need.choices")
+        if need.kind == "doubt":
+            return await self.resolve(need.call, choice, by=by, reason=reason)
+        return await self.answer(need.call, choice, by=by, reason=reason)
+
+    async def _verb(
+        self,
+        verb: UserVerb,
+        act: Callable[[Tx, RunRow, Ask], Answer],
+        by: str | None,
+        reason: str,
+        request_id: str | None,
+        if_seq: int | None,
+        trigger: str = "user",
+    ) -> Answer:
+        at = self._runs.clock.now()
+        ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, trigger=trigger)
+        return await self._runs.control(lambda tx: control.carry_out(tx, self.id, verb, ask, act))
+
+    # --- time travel ----------------------------------------------------------------------------------
+
+    async def fork(
+        self,
+        at: int | None = None,
+        state: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+    ) -> Handle[R]:
+        """A new run from a snapshot of this one; this one is not changed."""
+        return await self._runs.fork(self, at, state, id=id, by=by, reason=reason, request_id=request_id)
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    def _read(self, look: Callable[[Tx, RunRow], T]) -> T:
+        return self._runs.read(lambda tx: look(tx, control.load(tx, self.id)))
+
+    def _row(self) -> RunRow:
+        return self._read(lambda _, row: row)
+
+    async def view(self) -> RunView:
+        """The run as it is now."""
+        doing = self._runs.doing(self.id)
+        return self._read(lambda tx, row: view_of(tx, row, self._runs.clock.now(), doing))
+
+    async def state(self, step: int | None = None) -> Any:
+        """The state before a step (default: the current one): typed where the agent's code is known, else JSON."""
+
+        def look(tx: Tx, row: RunRow) -> tuple[str, bytes, bool]:
+            found = tx.snapshot(row, step)
+            if found is None:
+                raise Misuse(f"run {row.id} has no step {step}", hint=f"it is at step {row.step}")
+            agent = self._runs.agents.get(row.agent)
+            same = agent is not None and agent.contract["state"] == (tx.contract(row.doc.contract) or {}).get("state")
+            return row.agent, unpack(found[1])[1], same
+
+        name, raw, typed = self._read(look)
+        fetch = self._runs.fetch
+        if typed:
+            return self._runs.agents[name].state_codec.load_state(raw, fetch)
+        return expand_logs(from_json(raw), fetch)
+
+    async def transcript(self) -> list[Said]:
+        """What was said, call by call, partial text included."""
+        said: dict[str, list[str]] = {}
+        ended: set[str] = set()
+        after = 0
+        while True:
+            rows = self._read(lambda tx, row: tx.record(row.n, after))  # noqa: B023 - called at once
+            if not rows:
+                return [Said(call, "".join(parts), call not in ended) for call, parts in said.items()]
+            for seq, events in rows:
+                after = seq
+                for event in events:
+                    if isinstance(event, ev.TextFlushed):
+                        said.setdefault(event.call, []).append(event.text)
+                    elif isinstance(event, ev.CallFinished):
+                        ended.add(event.call)
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event | TextDelta]:
+        """Every event once, in order, from `after` on; ends after the ending. Live text comes in between."""
+        endings = (ev.RunDone, ev.RunCancelled, ev.RunFailed)
+        with self._runs.hub.waiting(self.id) as waiter:
+            while True:
+                row = self._row()
+                rows = self._runs.read(lambda tx: tx.record(row.n, after))  # noqa: B023 - called at once
+                ended = False
+                for _, events in rows:
+                    for event in events:
+                        event.run = self.id
+                        after = event.seq
+                        yield event
+                        ended = ended or isinstance(event, endings)
+                if ended or (not rows and row.status in ENDED):
+                    return
+                if rows:
+                    continue
+                deltas, waiter.deltas = waiter.deltas, []
+                for delta in deltas:
+                    yield delta
+                if not deltas:
+                    await waiter.wait(1.0)
+
+    # --- waiting --------------------------------------------------------------------------------------
+
+    async def settled(self, timeout: float | None = None) -> Receipt:
+        """Until nothing of the run is running but what the receipt names."""
+
+        def look(tx: Tx, row: RunRow) -> Receipt | None:
+            if row.status not in (*ENDED, "paused"):
+                return None
+            return row.doc.receipt or receipt(tx, row, row.status)
+
+        return await self._until(look, timeout)
+
+    async def result(self, wait_held: bool = True, timeout: float | None = None) -> R:
+        """The run's result; raises RunCancelled, RunFailed, or RunHeld when it will not go on by itself."""
+
+        def look(tx: Tx, row: RunRow) -> RunRow | RunView | None:
+            if row.status in ENDED:
+                return row
+            held = row.status == "paused" and (not wait_held or {"error", "diverged"} & set(row.doc.holds))
+            if held or self._runs.doing(self.id).startswith("storage"):
+                return view_of(tx, row, self._runs.clock.now(), self._runs.doing(self.id))
+            return None
+
+        found = await self._until(look, timeout)
+        if isinstance(found, RunView):
+            hint = "fix the cause, then resume(); the run keeps its last snapshot" if found.error else "see view.needs"
+            text = found.error or found.waiting_for
+            raise RunHeld(f"run {self.id} is {found.status}: {text}", view=found, traceback=found.traceback, hint=hint)
+        doc = found.doc
+        if found.status == "cancelled":
+            assert doc.receipt is not None
+            raise RunCancelled(f"run {self.id} was cancelled: {doc.receipt.reason or 'no reason given'}", receipt=doc.receipt)
+        if found.status == "failed":
+            assert doc.error is not None
+            raise RunFailed(f"run {self.id} failed: {doc.error.type}: {doc.error.message}", traceback=doc.error.traceback)
+        return self._runs.decode_result(found)  # type: ignore[no-any-return]
+
+    async def _until(self, look: Callable[[Tx, RunRow], T | None], timeout: float | None) -> T:
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        with self._runs.hub.waiting(self.id) as waiter:
+            while True:
+                found = self._read(look)
+                if found is not None:
+                    return found
+                left = 1.0 if end is None else min(1.0, end - loop.time())
+                if left <= 0:
+                    raise TimeoutError(f"run {self.id} is still {self._row().status} after {timeout} s")
+                await waiter.wait(left)

@@ -1,0 +1,71 @@
+"""The calls of the current step, so that a repeated step does not repeat finished calls."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from pydantic import JsonValue
+
+from standfast.errors import KeyReused
+from standfast.records import Interruption
+from standfast.rows import CallRow
+from standfast.tool import Call
+
+
+class Journal:
+    """What earlier attempts at this step did, and what this attempt has asked for so far."""
+
+    __slots__ = ("_explicit", "_prefix", "_seen", "asked", "rows", "values")
+
+    def __init__(self, run: str, epoch: int, step: int) -> None:
+        self._prefix = f"{run}\0{epoch}\0{step}\0"
+        self._seen: dict[str, int] = {}
+        self._explicit: dict[str, str] = {}
+        self.asked: set[str] = set()
+        self.rows: dict[str, CallRow] = {}
+        self.values: dict[str, JsonValue] = {}
+
+    def identify(self, call: Call[Any], key: str | None) -> str:
+        """The call's key: run, epoch, step, tool, arguments, and which of equal ones it is."""
+        tool = call.tool.name
+        if key is None:
+            same = f"{tool}\0{call.digest}"
+            n = self._seen.get(same, 0)
+            self._seen[same] = n + 1
+            what = f"{same}\0{n}"
+        else:
+            known = self._explicit.get(key)
+            if known is not None:
+                again = known == f"{tool}\0{call.digest}"
+                raise KeyReused(
+                    f"key {key!r} was used {'twice in this step' if again else 'for another call of this step'}",
+                    hint="one key, one call: leave key= out, or make it depend on what the call is for",
+                )
+            self._explicit[key] = f"{tool}\0{call.digest}"
+            what = f"{tool}\0key\0{key}"
+        id_ = f"{tool}-{sha256(f'{self._prefix}{what}'.encode()).hexdigest()[:24]}"
+        if key is not None and (old := self.rows.get(id_)) is not None and old.args != call.raw and old.status != "approved":
+            raise KeyReused(
+                f"key {key!r} was used by an earlier attempt at this step with other arguments",
+                hint="a key stands for one intent: give the changed call another key",
+            )
+        self.asked.add(id_)
+        return id_
+
+    def unasked_writes(self) -> list[CallRow]:
+        """Effects of earlier attempts that this attempt has not asked for."""
+        return [
+            row
+            for row in self.rows.values()
+            if row.effect in ("write", "irreversible")
+            and row.id not in self.asked
+            and row.status in ("finished", "failed", "in_doubt", "started")
+        ]
+
+    def interruption(self, text: str) -> Interruption | None:
+        """What an earlier attempt left, for the step that is being repeated."""
+        finished = tuple(r.ref for r in self.rows.values() if r.status == "finished")
+        cut = tuple(r.ref for r in self.rows.values() if r.status in ("cut", "in_doubt", "failed", "not_begun"))
+        return Interruption(text, finished, cut) if self.rows or text else None
+

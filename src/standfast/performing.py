@@ -1,0 +1,181 @@
+"""Performing a call: its body in the right place, with retries and a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from standfast.bodies import Cut, RemoteError
+from standfast.bodies.processes import ProcessBody, process_target
+from standfast.bodies.threads import ThreadBody
+from standfast.context import Stopped, current_call
+from standfast.errors import NotPerformed, NotStorable
+from standfast.flight import Flight, Outcome
+from standfast.tool import unperformed
+
+if TYPE_CHECKING:
+    from standfast.session import Session
+
+FIRST_RETRY = 0.1
+
+
+async def perform(session: Session, flight: Flight) -> Outcome:
+    """Run the body to its end, however it ends. Never raises but for cancellation of an inline body."""
+    tool = flight.call.tool
+    tries = 0
+    while True:
+        outcome = await _try(session, flight)
+        if outcome.kind not in ("failed", "timed_out") or tries >= tool.retries or flight.cutting:
+            return outcome
+        await session.env.clock.back_off(FIRST_RETRY * 2**tries)
+        tries += 1
+
+
+async def _try(session: Session, flight: Flight) -> Outcome:
+    tool = flight.call.tool
+    if tool.process:
+        return await _in_process(session, flight)
+    if tool.is_async:
+        return await (_inline(flight) if flight.done is None else _in_task(session, flight))
+    return await _in_thread(session, flight)
+
+
+async def _inline(flight: Flight) -> Outcome:
+    """In the caller's own task: for calls that may be cut together with their caller."""
+    token = current_call.set(flight)
+    try:
+        value = await flight.call.tool.fn(**flight.call.args)
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:
+        return _failure(error)
+    finally:
+        current_call.reset(token)
+    return _success(flight, value)
+
+
+async def _in_task(session: Session, flight: Flight) -> Outcome:
+    """In a task of the driver: for calls that must end even if their caller does not wait."""
+
+    async def body() -> Any:
+        return await flight.call.tool.fn(**flight.call.args)
+
+    task = session.env.loop.create_task(body(), name=f"standfast {flight.id}", context=body_context(flight))
+    attempt = session.attempt
+    if attempt is not None:
+        attempt.spawned.discard(task)  # cut by the call's own rules, not with the step
+    flight.task = task
+    if flight.cutting:
+        task.cancel()
+    if await _over(session, flight, task):
+        return Outcome("timed_out", error="CallTimedOut", message=f"no end after {flight.call.tool.timeout} s")
+    if task.cancelled():
+        return Outcome("cut") if flight.cutting else Outcome("failed", error="CancelledError", message="it cancelled itself")
+    error = task.exception()
+    if error is not None:
+        return _failure(error)
+    return _success(flight, task.result())
+
+
+async def _in_thread(session: Session, flight: Flight) -> Outcome:
+    body = ThreadBody(
+        lambda: flight.call.tool.fn(**flight.call.args),
+        name=f"standfast {flight.id}",
+        context=body_context(flight),
+        token=flight.token,
+    )
+    flight.body = body
+    if flight.cutting:
+        return Outcome("cut")
+    body.start()
+    return await _elsewhere(session, flight, body.future, lambda value: _success(flight, value))
+
+
+async def _in_process(session: Session, flight: Flight) -> Outcome:
+    tool = flight.call.tool
+    module, path, qualname = process_target(tool.fn)
+    body = ProcessBody(
+        module=module,
+        path=path,
+        qualname=qualname,
+        args_json=flight.call.raw,
+        key=flight.id,
+        on_say=flight.say,
+        on_spend=flight.spend,
+        on_progress=flight.progress,
+    )
+    if flight.cutting:
+        return Outcome("cut")
+    flight.body = body
+    await body.start()
+    return await _elsewhere(session, flight, body.future, lambda raw: Outcome("finished", raw))
+
+
+async def _elsewhere(
+    session: Session, flight: Flight, future: asyncio.Future[Any], success: Callable[[Any], Outcome]
+) -> Outcome:
+    try:
+        if await _over(session, flight, future):
+            return Outcome("timed_out", error="CallTimedOut", message=f"no end after {flight.call.tool.timeout} s")
+    except asyncio.CancelledError:
+        flight.cut()  # only an inline caller is ever cancelled: the body goes with it
+        raise
+    error = future.exception()
+    if error is None:
+        return success(future.result())
+    if isinstance(error, Cut | Stopped):
+        return Outcome("cut")
+    return _failure(error)
+
+
+async def _over(session: Session, flight: Flight, future: asyncio.Future[Any]) -> bool:
+    """Wait for a body; True if its time was up first (it has then been cut and has ended, or is left)."""
+    timeout = flight.call.tool.timeout
+    if timeout is None:
+        await asyncio.wait({future})
+        return False
+    alarm = asyncio.ensure_future(session.env.clock.sleep(timeout))
+    try:
+        await asyncio.wait({future, alarm}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        alarm.cancel()
+    if future.done():
+        return False
+    flight.cut()
+    await asyncio.wait({future}, timeout=flight.call.tool.grace)
+    flight.cutting = False
+    if not future.done():
+        session.leave_flight(flight, "it went on after its time was up")
+    elif not future.cancelled():
+        future.exception()  # it has been told; nothing is left to raise
+    return True
+
+
+def body_context(flight: Flight) -> contextvars.Context:
+    """The context a body runs in: the step's own, with this call in it."""
+    context = contextvars.copy_context()
+    context.run(current_call.set, flight)
+    context.run(unperformed.set, None)
+    return context
+
+
+def _success(flight: Flight, value: Any) -> Outcome:
+    try:
+        return Outcome("finished", flight.call.tool.dump_result(value))
+    except NotStorable as error:
+        return Outcome("failed", error="NotStorable", message=str(error))
+
+
+def _failure(error: BaseException) -> Outcome:
+    if isinstance(error, NotPerformed):
+        return Outcome("not_performed", error="NotPerformed", message=str(error))
+    if isinstance(error, RemoteError):
+        kind = "not_performed" if error.not_performed else "failed"
+        return Outcome(kind, error=error.type, message=error.message)  # type: ignore[arg-type]
+    text = str(error) or traceback.format_exception_only(error)[-1].strip()
+    return Outcome("failed", error=type(error).__name__, message=text)
+
+

@@ -1,0 +1,94 @@
+"""The plan that people see: lines with a state each. A plan item is not a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from standfast.errors import Misuse
+from standfast.records import PlanItem
+
+
+class Plan:
+    """The plan as a step sees and changes it; restored with the state when the step is set back."""
+
+    __slots__ = ("_step", "changed", "items")
+
+    def __init__(self, items: list[PlanItem], step: int) -> None:
+        self.items = items
+        self._step = step
+        self.changed = False
+
+    def next(self) -> Plan:
+        """The same plan for the next step."""
+        return Plan(self.items, self._step + 1)
+
+    def __iter__(self) -> Iterator[PlanItem]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> PlanItem:
+        return self.items[index]
+
+    @property
+    def current(self) -> PlanItem | None:
+        """The item being worked on."""
+        return next((i for i in self.items if i.status == "running"), None)
+
+    @property
+    def upcoming(self) -> PlanItem | None:
+        """The item being worked on, or else the first queued one."""
+        return self.current or next((i for i in self.items if i.status == "queued"), None)
+
+    def set(self, titles: Iterable[str]) -> None:
+        """Replace what is queued; what is done or running stays."""
+        kept = [i for i in self.items if i.status != "queued"]
+        used = {i.id for i in kept}
+        new: list[PlanItem] = []
+        n = len(kept)
+        for title in titles:
+            while f"item-{n}" in used:
+                n += 1
+            new.append(PlanItem(f"item-{n}", title))
+            n += 1
+        self._become([*kept, *new])
+
+    def add(self, title: str) -> PlanItem:
+        """One more queued item."""
+        item = PlanItem(f"item-{len(self.items)}", title)
+        self._become([*self.items, item])
+        return item
+
+    def start(self, item: PlanItem | str) -> None:
+        """This item is being worked on, from this step on."""
+        old = self._find(item)
+        self._put(replace(old, status="running", step=self._step if old.step is None else old.step))
+
+    def done(self, item: PlanItem | str) -> None:
+        """This item is finished."""
+        self._put(replace(self._find(item), status="done"))
+
+    def drop(self, item: PlanItem | str) -> None:
+        """This item will not be done."""
+        self._put(replace(self._find(item), status="dropped"))
+
+    def rewrite(self, item: PlanItem | str, title: str) -> None:
+        """This item says something else now."""
+        self._put(replace(self._find(item), title=title))
+
+    def _find(self, item: PlanItem | str) -> PlanItem:
+        id_ = item if isinstance(item, str) else item.id
+        found = next((i for i in self.items if i.id == id_), None)
+        if found is None:
+            raise Misuse(f"the plan has no item {id_!r}", hint="run.plan lists them")
+        return found
+
+    def _put(self, item: PlanItem) -> None:
+        if item not in self.items:
+            self._become([item if i.id == item.id else i for i in self.items])
+
+    def _become(self, items: list[PlanItem]) -> None:
+        self.items = items
+        self.changed = True

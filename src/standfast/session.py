@@ -1,0 +1,435 @@
+"""One run, held by this driver: its row, its calls in flight, and the way to the store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
+
+from pydantic import JsonValue
+
+from standfast import budget as budgets
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.agent import Agent
+from standfast.codec import expand_logs, fingerprint, from_json
+from standfast.commit import Admission, DriverWrite, Ended, StepCommit
+from standfast.env import Env
+from standfast.errors import Fenced
+from standfast.events import Event
+from standfast.flight import Flight, Outcome
+from standfast.freshness import Freshness
+from standfast.gate import Gate, ended_row
+from standfast.journal import Journal
+from standfast.records import Hold, InFlight, Interruption, Residue, Spent
+from standfast.rows import CallRow, RunDoc, RunRow
+from standfast.scope import Attempt
+from standfast.stops import queue_if_free
+from standfast.tool import Tool
+from standfast.voice import Voice
+
+T = TypeVar("T")
+
+YIELD_SECONDS = 0.01
+StopAsked = tuple[Hold, str, JsonValue]
+
+
+class Session:
+    """What the parts of a driver share about one run. Only the event loop's thread changes it, but for `shut`."""
+
+    def __init__(self, env: Env, row: RunRow, agent: Agent[Any, Any], *, holder_was_dead: bool = True) -> None:
+        self.env = env
+        self.row = row  # as last committed
+        self.fence = row.fence
+        self.agent = agent
+        self.holder_was_dead = holder_was_dead
+        self.step = row.step  # may be one ahead of the row while a boundary is being committed
+        self.spent = Spent()
+        self.repeated = row.doc.repeated
+        self.journal = Journal(row.id, row.epoch, row.step)
+        self.interruption: Interruption | None = None
+        self.attempt: Attempt | None = None
+        self.pending: StepCommit | None = None
+        self.flights: dict[str, Flight] = {}
+        self.left: list[Flight] = []  # outlived their deadline
+        self.outcomes: list[InFlight] = []  # of the stop under way
+        self.begun: list[tuple[str, float]] = []  # bodies begun, and when
+        self.answers: dict[str, asyncio.Future[CallRow]] = {}
+        self.wake = asyncio.Event()
+        self.shut = False  # set by the control thread the moment a verb has closed the gate
+        self.noticed = False
+        self.fenced = False
+        self.stop_asked: StopAsked | None = None
+        self.activity = ""
+        self.waiting = 0
+        self.on_waiting: Callable[[int], None] = lambda _: None
+        self.look_for_work: Callable[[], None] = lambda: None
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.gate = Gate(self)
+        self.voice = Voice(self)
+        self.freshness = Freshness(self)
+        self.thread = threading.get_ident()
+        self._yielded = env.loop.time()
+        self._counted_until = env.clock.monotonic()
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def commit(self) -> StepCommit:
+        """What will be written next; begins a new one if the last is sealed."""
+        pending = self.pending
+        if pending is None:
+            pending = self.pending = StepCommit(self)
+            self.env.writer.submit(pending)
+        return pending
+
+    async def flush(self, commit: StepCommit) -> None:
+        """Until `commit` is durable: at once while this is the only run, with others' commits otherwise."""
+        env = self.env
+        if env.live == 1 and env.writer.idle:
+            env.writer.flush()
+            now = env.loop.time()
+            if now - self._yielded > YIELD_SECONDS:
+                self._yielded = now
+                await asyncio.sleep(0)
+        await commit.wait()
+
+    async def flushed(self) -> None:
+        """Until nothing is pending."""
+        if self.pending is not None:
+            await self.flush(self.pending)
+
+    async def flushed_or_fenced(self) -> None:
+        """The same at the end of an attempt: a fence is then found by whoever looks next."""
+        try:
+            await self.flushed()
+        except Fenced:
+            self.fenced = True
+            self.wake.set()
+
+    def agent_json(self, raw: bytes) -> Any:
+        """A stored state as plain JSON, logs included."""
+        return expand_logs(from_json(raw), self.fetch)
+
+    def note(self, event: Event) -> None:
+        """Add an event to the record with the next commit."""
+        self.commit().notes.append(event)
+
+    def change(self, change: Callable[[RunDoc], None]) -> None:
+        """Change the run's document with the next commit."""
+        self.commit().change.append(change)
+
+    def remember_value(self, name: str, value: JsonValue, *, took_mail: bool = False) -> None:
+        """Journal a value that is no call's: the same when the step is repeated."""
+        self.journal.values[name] = value
+
+        def change(doc: RunDoc) -> None:
+            doc.values = {**doc.values, name: value}
+            doc.took_mail = doc.took_mail or took_mail
+
+        self.change(change)
+
+    def begin_step(self) -> None:
+        """The next step begins with an empty journal."""
+        self.journal = Journal(self.row.id, self.row.epoch, self.step)
+        self.interruption = None
+
+    def fetch(self, log: str, start: int, stop: int) -> list[bytes]:
+        """Rows of a log, when a step reads it."""
+        return self.env.store.read(lambda tx: tx.read_log(log, start, stop))
+
+    async def write(self, act: Callable[[Tx, RunRow], tuple[T, list[Event], bytes | None]]) -> T:
+        """A transition of this driver, on the run as it is now; raises Fenced if it is no longer ours."""
+        future: asyncio.Future[T] = self.env.loop.create_future()
+        self.env.writer.submit(DriverWrite(self, act, future))
+        return await asyncio.shield(future)
+
+    def advanced(self, commit: StepCommit) -> None:
+        """A commit is durable."""
+        row = commit.row
+        assert row is not None
+        self.row = row
+        for admission in commit.admissions:
+            if admission.orphaned:
+                self.not_begun(admission)
+        attempt = self.attempt
+        if commit.boundary_refused or row.status != "running" or (attempt is not None and row.attempt > attempt.number):
+            self.wake.set()
+        if self.env.hub.watched:
+            self.env.hub.poke(row.id)
+
+    def commit_failed(self, error: BaseException) -> None:
+        """A commit was lost for good: only a fence does that."""
+        if isinstance(error, Fenced):
+            self.fenced = True
+        self.shut = True
+        self.wake.set()
+        if not isinstance(error, Fenced):
+            self.env.loop.call_exception_handler({"message": f"a commit of run {self.row.id} failed", "exception": error})
+
+    def running_seconds(self) -> float:
+        """Running time since the last commit."""
+        now = self.env.clock.monotonic()
+        seconds, self._counted_until = now - self._counted_until, now
+        self.spent.seconds += seconds
+        return seconds
+
+    # --- budget -------------------------------------------------------------------------------
+
+    def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None:
+        """Count what a call used."""
+        for spent in (self.commit().spent, self.spent):
+            spent.input_tokens += input_tokens
+            spent.output_tokens += output_tokens
+            spent.cost += cost
+
+    def count_child_calls(self, calls: int) -> None:
+        """A child's calls are the parent's too."""
+        self.commit().spent.calls += calls
+        self.spent.calls += calls
+
+    def ancestors_over(self) -> str:
+        """Which budget of a parent leaves this child no room."""
+
+        def look(tx: Tx) -> str:
+            used = Spent()
+            budgets.add(used, self.spent)
+            parent = self.row.parent
+            while parent is not None:
+                row = tx.run(parent)
+                if row is None:
+                    return ""
+                budgets.add(used, row.spent)
+                used.seconds, used.steps = row.spent.seconds, row.spent.steps
+                over = budgets.exhausted(row.doc.budget, used)
+                if over:
+                    return f"of parent {parent}: {over}"
+                parent = row.parent
+            return ""
+
+        return self.env.store.read(look)
+
+    # --- calls in flight ------------------------------------------------------------------------
+
+    def began(self, flight: Flight) -> None:
+        """A body begins now."""
+        self.begun.append((flight.id, self.env.store.now()))
+        if len(self.begun) > 1000:
+            del self.begun[:500]
+
+    def ended(self, flight: Flight, outcome: Outcome, *, begun: bool = True) -> StepCommit:
+        """A call has ended: recorded with the next commit."""
+        flight.ended = True
+        self.flights.pop(flight.id, None)
+        self.voice.flush(flight)
+        ended = ended_row(flight, outcome, self.step, self.row.n, self.row.epoch)
+        if not begun and ended.row is not None:
+            ended.row.status = "not_begun"
+            ended.event = ev.CallCut(call=flight.id, outcome="not_begun", why="it was stopped before it began")
+        commit = self.commit()
+        commit.ended.append(ended)
+        if self.row.doc.budget.repeats is not None and outcome.kind == "finished":
+            self._repeated(flight, outcome)
+        if flight.over is not None and not flight.over.done():
+            flight.over.set_result(None)
+        if flight.cutting or self.shut or not begun:
+            self._note_outcome(flight, outcome, begun=begun)
+        return commit
+
+    def _note_outcome(self, flight: Flight, outcome: Outcome, *, begun: bool) -> None:
+        if not begun:
+            word: Literal["aborted", "finished", "failed", "in_doubt", "still_running"] = "aborted"
+        elif outcome.kind == "cut":
+            word = "aborted" if flight.repeatable else "in_doubt"
+        else:
+            word = "finished" if outcome.kind == "finished" else "failed"
+        self.outcomes.append(InFlight(flight.ref, word))
+
+    def _repeated(self, flight: Flight, outcome: Outcome) -> None:
+        what = f"{flight.call.tool.name}/{flight.call.digest}/{fingerprint(outcome.raw.decode('utf-8', 'replace'))}"
+        last, count = self.repeated
+        self.repeated = (what, count + 1 if what == last else 1)
+        repeated = self.repeated
+
+        def change(doc: RunDoc) -> None:
+            doc.repeated = repeated
+
+        self.change(change)
+
+    def not_begun(self, admission: Admission) -> None:
+        """An admission whose caller had gone: recorded as not begun, never in doubt."""
+        admission.orphaned = False
+        if not admission.admitted:
+            return
+        row = admission.row
+        if row is not None:
+            row.status = "not_begun"
+        event = ev.CallCut(call=admission.ref.id, outcome="not_begun", why="its caller had gone")
+        self.commit().ended.append(Ended(admission.ref.id, event, row, known=row is not None))
+
+    def leave_flight(self, flight: Flight, why: str) -> None:
+        """Go on without a call that does not end; whatever it still does is kept out of the run."""
+        flight.abandoned = True
+        flight.ended = True
+        self.left.append(flight)
+        self.flights.pop(flight.id, None)
+        self.voice.flush(flight)
+        where = flight.where()
+        ended = ended_row(flight, Outcome("cut"), self.step, self.row.n, self.row.epoch)
+        ended.event = ev.CallCut(call=flight.id, outcome="still_running", why=f"{why}: {where}" if where else why)
+        self.commit().ended.append(ended)
+        self.outcomes.append(InFlight(flight.ref, "still_running"))
+
+    async def late(self, flight: Flight, outcome: Outcome) -> None:
+        """A body ended after the run had gone on: kept as an event, and as an answer to an open doubt."""
+        n = self.row.n
+        result = outcome.raw if outcome.kind == "finished" else None
+        event = ev.LateResult(
+            call=flight.id,
+            result=None if result is None else from_json(result),
+            error="" if result is not None else f"{outcome.error or outcome.kind}: {outcome.message}",
+        )
+
+        def keep(tx: Tx) -> None:
+            row = tx.run_n(n)
+            assert row is not None
+            events: list[Event] = [event]
+            call = tx.call(n, flight.id)
+            if call is not None and call.status in ("in_doubt", "check") and call.undo is None and result is not None:
+                call.status, call.result = "finished", result
+                tx.update_call(call)
+                events.append(ev.CallResolved(call=flight.id, decision="happened", by=None, reason="its late result", result=event.result))
+                if not any(c.status in ("in_doubt", "check") for c in tx.open_calls(n)):
+                    row.doc.holds.pop("in_doubt", None)
+                    events += queue_if_free(row, tx.now, "a late result settled the doubt")
+            tx.save(row, events)
+            tx.signal(row.id)
+
+        await self.env.unfenced(keep)
+        self.env.hub.poke(self.row.id)
+
+    async def recorded(self, flight: Flight) -> None:
+        """A test's point: the result is durable."""
+        await self.flushed()
+        assert self.env.points is not None
+        await self.env.points.reached(self.row.id, flight.call.tool.name, "recorded")
+
+    # --- questions ------------------------------------------------------------------------------
+
+    async def post_question(self, row: CallRow, known: bool, scope: Attempt, attempt: int) -> bool:
+        """Make a question durable; False if the gate has closed meanwhile."""
+        await self.flushed()
+
+        def act(tx: Tx, run: RunRow) -> tuple[bool, list[Event], bytes | None]:
+            if run.status != "running" or run.attempt != attempt or scope.closed:
+                return False, [], None
+            old = tx.call(run.n, row.id)
+            if old is not None:
+                tx.update_call(row)
+            else:
+                tx.insert_call(row)
+            if row.wake_at is not None:
+                run.wake_at = min(row.wake_at, run.wake_at) if run.wake_at is not None else row.wake_at
+            kind: Literal["question", "approval"] = "question" if row.kind == "ask" else "approval"
+            asked = ev.Asked(call=row.id, kind=kind, text=row.question or "", args=from_json(row.args), options=row.options)
+            return True, [asked], None
+
+        del known
+        return await self.write(act)
+
+    async def answer_to(self, id_: str, scope: Attempt) -> CallRow:
+        """The row of a question, once a person has decided."""
+        future = self.answers.get(id_)
+        if future is None:
+            future = self.answers[id_] = self.env.loop.create_future()
+        self.noticed = True  # it may have been answered before anybody waited
+        self.wake.set()
+        try:
+            return await asyncio.shield(future)
+        finally:
+            self.answers.pop(id_, None)
+
+    # --- signals ----------------------------------------------------------------------------------
+
+    def notice(self) -> None:
+        """A verb has touched this run."""
+        self.noticed = True
+        self.wake.set()
+
+    def ask_stop(self, hold: Hold, text: str, data: JsonValue = None) -> None:
+        """The run itself cannot go on: it will be paused with this hold."""
+        if self.stop_asked is None:
+            self.stop_asked = (hold, text, data)
+            self.shut = True
+        self.wake.set()
+
+    def doing(self, what: str) -> None:
+        """What this driver waits for, for people."""
+        self.activity = what
+
+    def waits(self, change: int) -> None:
+        """Calls that only wait (children, sleep) give their place to other runs."""
+        self.waiting += change
+        self.on_waiting(self.waiting)
+
+    def in_loop(self, act: Callable[..., None], *args: Any) -> None:
+        """Do something in the event loop's thread, from whatever thread."""
+        if threading.get_ident() == self.thread:
+            act(*args)
+        elif not self.env.loop.is_closed():
+            self.env.loop.call_soon_threadsafe(act, *args)
+
+    # --- small services ---------------------------------------------------------------------------
+
+    def own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task of the driver, in nobody's step."""
+        context = contextvars.copy_context()
+        task = self.env.loop.create_task(work, context=context)
+        if self.attempt is not None:
+            self.attempt.spawned.discard(task)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def apart(self, work: Coroutine[Any, Any, Any] | Any, context: contextvars.Context, seconds: float) -> None:
+        """Run a person's coroutine in a task of its own, for a bounded time."""
+
+        async def run() -> None:
+            await work
+
+        task = self.env.loop.create_task(run(), context=context)
+        await asyncio.wait_for(task, seconds)
+
+    async def perform_plainly(self, tool: Tool[..., Any], args: dict[str, Any]) -> Any:
+        """A read outside the journal, as freshness needs it."""
+        if tool.is_async:
+            return await tool.fn(**args)
+        return await asyncio.to_thread(tool.fn, **args)
+
+    async def still_mine(self) -> bool:
+        """After a long silence: is this driver's fence still the run's?"""
+        row = self.env.store.read(lambda tx: tx.run_n(self.row.n))
+        if row is not None and row.fence == self.fence and row.holder == self.env.lease.id:
+            return True
+        self.fenced = True
+        self.shut = True
+        self.wake.set()
+        return False
+
+    def tool_of(self, row: CallRow) -> Tool[..., Any] | None:
+        """The code of a ledger row, this agent's or a child's."""
+        found = self.agent.tool(row.tool)
+        if found is not None:
+            return found
+        return next((t for a in self.env.agents.values() if (t := a.tool(row.tool)) is not None), None)
+
+    async def wait_for_code(self, what: str) -> None:
+        """Park until another driver takes the run, because this one lacks code for it."""
+        self.doing(what)
+        while True:
+            await asyncio.sleep(3600)
+
+    def residue(self, names: list[str]) -> list[Residue]:
+        """Code of the step that would not stop."""
+        return [Residue(f"code of step {self.step} is still running", name) for name in names]

@@ -1,0 +1,139 @@
+"""The loop that standfast owns: step after step, each ending in a durable boundary."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from standfast import budget as budgets
+from standfast import events as ev
+from standfast.commit import Boundary
+from standfast.errors import BadReturn, NotCalled, StandfastError
+from standfast.records import Done, Idle
+from standfast.rows import ErrorInfo, RunDoc
+from standfast.run import Run
+from standfast.snapshots import pack
+from standfast.tool import Call, unperformed
+
+if TYPE_CHECKING:
+    from standfast.scope import Attempt
+    from standfast.session import Session
+
+
+@dataclass(slots=True)
+class Turn:
+    """How a run of steps came to its end."""
+
+    kind: Literal["done", "idle", "error", "held"]
+    boundary: Boundary | None = None
+    value: Any = None
+    error: ErrorInfo | None = None
+
+
+class Stepper:
+    """Takes steps until something else must be decided."""
+
+    def __init__(self, session: Session, scope: Attempt, state: Any, run: Run[Any]) -> None:
+        self._s = session
+        self._scope = scope
+        self._state = state
+        self._run = run
+        self._made: set[Call[Any]] = set()
+
+    async def steps(self) -> Turn:
+        """One step after the other; the boundary of one and the next call's admission share a commit."""
+        s, scope = self._s, self._scope
+        unperformed.set(self._made)
+        take = s.agent.step
+        while True:
+            run = self._run
+            over = budgets.exhausted(s.row.doc.budget, s.spent)
+            if over:
+                s.ask_stop("budget", over)
+                return Turn("held")
+            try:
+                returned = await take(run)
+                self._all_performed()
+            except asyncio.CancelledError:
+                if scope.closed:
+                    raise
+                return Turn("error", error=_told(RuntimeError("the step was cancelled from inside")))
+            except Exception as error:
+                return Turn("error", error=_told(error))
+            try:
+                turn = await self._boundary(run, returned)
+            except StandfastError as error:
+                return Turn("error", error=_told(error))
+            if turn is not None:
+                return turn
+
+    def _all_performed(self) -> None:
+        if self._made:
+            forgotten = ", ".join(sorted(repr(c) for c in self._made))
+            self._made.clear()
+            raise NotCalled(f"the step made calls that nobody performed: {forgotten}", hint="await run.call(...) each of them")
+
+    async def _boundary(self, run: Run[Any], returned: Any) -> Turn | None:
+        s, scope = self._s, self._scope
+        if not (returned is None or isinstance(returned, Done | Idle)):
+            raise BadReturn(f"the step returned {returned!r}", hint="a step returns Done(result), Idle() or None")
+        if s.flights or scope.used:
+            await self._leftovers()
+        raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
+        boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
+        if run.plan.changed:
+            s.note(ev.PlanChanged(plan=list(run.plan.items)))
+            s.change(_plan_change(list(run.plan.items)))
+        if isinstance(returned, Done):
+            result = s.agent.result_codec.dump(returned.result)
+            return Turn("done", boundary, result)
+        if isinstance(returned, Idle):
+            return Turn("idle", boundary)
+        pending = s.pending
+        if pending is not None and pending.boundary is not None:
+            await s.flush(pending)  # a step without calls: every boundary is a commit
+        commit = s.commit()
+        commit.boundary = boundary
+        s.spent.steps += 1
+        s.step += 1
+        scope.number += 1
+        once = s.row.doc.step_once
+        if s.shut or scope.closed or once:
+            await s.flush(commit)
+            if once and not s.shut:
+                s.ask_stop("user", "after one step")
+            return Turn("held")
+        s.begin_step()
+        self._run = Run(s, scope, scope.number, s.step, state, run.plan.next())
+        return None
+
+    async def _leftovers(self) -> None:
+        """Calls that outlive their step: effects are waited for, reads are cut."""
+        s, scope = self._s, self._scope
+        for flight in list(s.flights.values()):
+            if flight.repeatable:
+                flight.cut()
+        waits = [f.until_over() for f in s.flights.values()]
+        if waits:
+            await asyncio.wait(waits)
+        others = {t for t in scope.used if t is not scope.main and not t.done()}
+        scope.used.clear()
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others, timeout=0.05)
+
+
+def _plan_change(items: list[Any]) -> Any:
+    def change(doc: RunDoc) -> None:
+        doc.plan = items
+
+    return change
+
+
+def _told(error: Exception) -> ErrorInfo:
+    hint = error.hint if isinstance(error, StandfastError) else ""
+    text = error.message if isinstance(error, StandfastError) else str(error)
+    return ErrorInfo(type(error).__name__, text, "".join(traceback.format_exception(error)), hint)

@@ -1,0 +1,113 @@
+"""Stopping what a run has in flight: let it finish, cut it, or name it as still running."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from standfast.flight import Flight
+from standfast.records import Residue
+
+if TYPE_CHECKING:
+    from standfast.session import Session
+
+Mode = Literal["pause", "soft", "cancel"]
+READ_GRACE = 0.1  # a read that is about to end anyway need not be repeated
+STEP_GRACE = 0.25  # a step that needs no further call may reach its boundary
+
+
+class Stopping:
+    """One stop of one attempt. The mode may harden while it is under way, never soften."""
+
+    def __init__(self, session: Session, mode: Mode) -> None:
+        self._s = session
+        self._mode: Mode = mode
+        self._hardened = asyncio.Event()
+
+    def harden(self, mode: Mode) -> None:
+        """A pause has become a cancel, or a soft cancel a hard one."""
+        if mode != self._mode:
+            self._mode = mode
+            self._hardened.set()
+
+    async def stop(self) -> list[Residue]:
+        """Until nothing of the attempt is running, but for what is named here."""
+        s = self._s
+        scope = s.attempt
+        if self._mode == "cancel" and scope is not None:
+            scope.closed = True
+        drains = [asyncio.ensure_future(self._drain(f)) for f in list(s.flights.values())]
+        step = asyncio.ensure_future(self._let_step_end())
+        if drains:
+            await asyncio.wait(drains)
+        await step
+        for task in (*drains, step):
+            task.result()
+        residue: list[Residue] = []
+        if scope is not None:
+            residue = s.residue(await scope.suspend())
+        # calls that began between the verb and its notice end with their callers
+        for flight in list(s.flights.values()):
+            await self._drain(flight)
+        await s.flushed_or_fenced()
+        return residue
+
+    async def _drain(self, flight: Flight) -> None:
+        grace = flight.call.tool.grace
+        if not await self._let_it_end(flight):
+            flight.cut()
+            if flight.done is None:  # its body runs in its caller's task, and is cancelled with it
+                return
+            if not await self._over(flight, grace):
+                self._s.leave_flight(flight, f"it did not end within {grace} s of being cut")
+
+    async def _let_it_end(self, flight: Flight) -> bool:
+        """By its effect and the kind of stop: True if it ended by itself in the time it had."""
+        undoable = flight.call.tool.undo is not None
+        while True:
+            mode = self._mode
+            if flight.waits:
+                return flight.ended
+            if mode == "cancel":
+                at_once = flight.repeatable or undoable
+                return flight.ended if at_once else await self._over(flight, flight.call.tool.grace)
+            if mode == "pause" and flight.repeatable:
+                return await self._over(flight, READ_GRACE)
+            if not flight.repeatable:
+                self._s.doing(f"waiting for {flight.call.tool.name}")
+            if await self._over(flight, None):
+                return True
+
+    async def _over(self, flight: Flight, seconds: float | None) -> bool:
+        """True if the call ended in time; False if it did not, or the mode hardened before a limit was set."""
+        if flight.ended:
+            return True
+        over = flight.until_over()
+        if seconds is not None:
+            await asyncio.wait({over}, timeout=seconds)
+            return flight.ended
+        self._hardened.clear()
+        hardened = asyncio.ensure_future(self._hardened.wait())
+        try:
+            await asyncio.wait({over, hardened}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hardened.cancel()
+        return flight.ended
+
+    async def _let_step_end(self) -> None:
+        """While calls drain, and a little longer, the step may reach its boundary by itself."""
+        scope = self._s.attempt
+        if scope is None or scope.main is None:
+            return
+        loop = asyncio.get_running_loop()
+        end: float | None = None
+        while self._mode != "cancel" and not scope.main.done():
+            if self._s.flights:
+                end = None
+            elif scope.parked or self._s.answers:
+                return  # it wants another call: it will not get there
+            elif end is None:
+                end = loop.time() + STEP_GRACE
+            elif loop.time() > end:
+                return
+            await asyncio.wait({scope.main}, timeout=0.005)

@@ -1,0 +1,118 @@
+"""The undo ledger: effects are taken back one at a time, newest first, each to an outcome of its own (R8).
+
+It is driven from the store, never from a `finally`: a crash half way repeats the undo it
+was in, and the count of tries survives.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+from standfast import events as ev
+from standfast.context import current_call
+from standfast.errors import CannotUndo
+from standfast.events import Event
+from standfast.flight import Flight
+from standfast.performed import performed, probe
+from standfast.records import CallRef, Happened, NotHappened
+from standfast.rows import CallRow
+from standfast.stops import pending_undos
+from standfast.tool import Call, Tool
+
+if TYPE_CHECKING:
+    from standfast.abc import Tx
+    from standfast.rows import RunRow
+    from standfast.session import Session
+
+TRIES = 5
+FIRST_PAUSE = 1.0  # 1 + 3 + 9 + 27 s: five tries within about a minute
+UNDO_SECONDS = 30.0
+
+
+class Ledger:
+    """Works through the effects of one run that are to be taken back."""
+
+    def __init__(self, session: Session) -> None:
+        self._s = session
+
+    async def work(self) -> None:
+        """Until every row that was marked has an outcome. Interrupted by a crash, it goes on in the next driver."""
+        while True:
+            rows = self._s.env.store.read(lambda tx: pending_undos(tx, self._s.row))
+            if not rows:
+                return
+            await self._take_back(rows[0])
+
+    async def _take_back(self, row: CallRow) -> None:
+        s = self._s
+        tool = await self._code(row)
+        if row.status in ("in_doubt", "check", "started"):
+            answer = await probe(tool, row)
+            if isinstance(answer, NotHappened):
+                await self._end(row, "undone", "it had not happened")
+                return
+            if isinstance(answer, Happened):
+                row.status = "finished"
+                row.result = tool.dump_result(answer.result)
+        while True:
+            row.tries += 1
+            await self._tried(row)
+            outcome, reason = await self._once(tool, row)
+            if outcome == "failed" and row.tries < TRIES:
+                s.doing(f"undo of {row.tool} failed ({reason}); try {row.tries + 1} of {TRIES} follows")
+                await s.env.clock.back_off(FIRST_PAUSE * 3 ** (row.tries - 1))
+                continue
+            await self._end(row, outcome, reason)
+            return
+
+    async def _once(self, tool: Tool[..., Any], row: CallRow) -> tuple[Any, str]:
+        assert tool.undo is not None
+        try:
+            what = performed(tool, row)
+            await self._s.apart(tool.undo(what), self._context(tool, row), UNDO_SECONDS)
+        except CannotUndo as error:
+            return "impossible", str(error)
+        except TimeoutError:
+            return "failed", f"it did not end within {UNDO_SECONDS:.0f} s"
+        except Exception as error:  # each outcome is kept: the reason goes into the receipt
+            return "failed", f"{type(error).__name__}: {error}"
+        if any(f.id == row.id and f.abandoned for f in self._s.left):
+            return "in_doubt", "it was undone while its body was still running"
+        return "undone", ""
+
+    def _context(self, tool: Tool[..., Any], row: CallRow) -> contextvars.Context:
+        """An undo may use dependencies and its key; what it says and spends is nobody's budget."""
+        context = contextvars.copy_context()
+        ref = CallRef(row.id, row.tool, row.effect)
+        flight = Flight(self._s, row.id, Call(tool, {}, row.args), ref, row.attempt, row)
+        context.run(current_call.set, flight)
+        return context
+
+    async def _code(self, row: CallRow) -> Tool[..., Any]:
+        """The tool's code; a process without it must leave the row to one that has it."""
+        tool = self._s.tool_of(row)
+        if tool is None or tool.undo is None:
+            await self._s.wait_for_code(f"undo of {row.tool} needs a driver with its code")
+        assert tool is not None
+        return tool
+
+    async def _tried(self, row: CallRow) -> None:
+        """Count the try before it begins: a crash inside it must not make it free."""
+
+        def act(tx: Tx, run: RunRow) -> tuple[None, list[Event], bytes | None]:
+            del run
+            tx.update_call(row)
+            return None, [], None
+
+        await self._s.write(act)
+
+    async def _end(self, row: CallRow, outcome: Any, reason: str) -> None:
+        def act(tx: Tx, run: RunRow) -> tuple[None, list[Event], bytes | None]:
+            del run
+            row.undo, row.undo_reason = outcome, reason
+            tx.update_call(row)
+            event = ev.UndoEnded(call=row.id, tool=row.tool, outcome=outcome, tries=row.tries, reason=reason)
+            return None, [event], None
+
+        await self._s.write(act)

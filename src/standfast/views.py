@@ -1,0 +1,146 @@
+"""A run as people see it, built from what is in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import JsonValue
+
+from standfast.abc import Tx
+from standfast.codec import from_json
+from standfast.records import CallRef, CheckAgain, Choice, Happened, MailView, Need, NotHappened, RunView
+from standfast.rows import CallRow, MailRow, RunRow
+from standfast.stops import pending_undos
+
+
+def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
+    """The run now; `doing` is what its driver says it waits for, if the driver is here."""
+    doc = row.doc
+    open_calls = tx.open_calls(row.n)
+    end = doc.ended_at if doc.ended_at is not None else now
+    paused_for = doc.paused_for + (max(0.0, now - doc.paused_at) if doc.paused_at is not None else 0.0)
+    return RunView(
+        id=row.id,
+        agent=row.agent,
+        status=row.status,
+        holds=tuple(doc.holds),
+        waiting_for=_waiting_for(tx, row, now, doing),
+        step=row.step,
+        attempt=row.attempt,
+        epoch=row.epoch,
+        seq=row.seq,
+        plan=tuple(doc.plan),
+        elapsed=max(0.0, end - row.created),
+        paused_for=paused_for,
+        created_at=row.created,
+        budget=doc.budget,
+        spent=row.spent,
+        mail=tuple(_mail(m) for m in tx.mail(row.n)),
+        needs=tuple(needs(row, open_calls)),
+        in_flight=tuple(row.in_flight),
+        labels=doc.labels,
+        parent=row.parent,
+        changed=doc.changed,
+        error=f"{doc.error.type}: {doc.error.message}" if doc.error else "",
+        traceback=doc.error.traceback if doc.error else "",
+        driver=row.holder or "",
+    )
+
+
+def needs(row: RunRow, open_calls: list[CallRow]) -> list[Need]:
+    """Everything only a person can settle, each with choices that can be sent back as they are."""
+    found = [_asked(c) for c in open_calls if c.status == "asking"]
+    found += [_doubt(c) for c in open_calls if c.status == "in_doubt" and "in_doubt" in row.doc.holds]
+    if row.status != "paused":
+        return found
+    for name, info in row.doc.holds.items():
+        kind: Any = "budget" if name == "loop" else name
+        if kind in ("stale", "budget", "error", "diverged"):
+            found.append(Need(name, kind, info.text, None, info.since, _choices(row, kind)))
+    return found
+
+
+def _asked(call: CallRow) -> Need:
+    if call.kind == "ask":
+        options = tuple(call.options) if isinstance(call.options, list) else ()
+        return Need(call.id, "question", call.question or "", call.id, call.since, options)
+    args: JsonValue = from_json(call.args)
+    choices = (
+        Choice("approve", {"call_id": call.id}, "let it pass"),
+        Choice("approve", {"call_id": call.id, "args": args}, "let it pass with these arguments (change them)"),
+        Choice("deny", {"call_id": call.id, "reason": ""}, "refuse it"),
+    )
+    return Need(call.id, "approval", f"{call.question} {call.tool}({call.args.decode()})", call.id, call.since, choices)
+
+
+def _doubt(call: CallRow) -> Need:
+    text = f"Did {call.tool}({call.args.decode()}) happen? It was in flight when its driver went."
+    return Need(call.id, "doubt", text, call.id, call.since, (Happened(), NotHappened(), CheckAgain()))
+
+
+def _choices(row: RunRow, kind: str) -> tuple[Choice, ...]:
+    cancel = Choice("cancel", {}, "cancel the run")
+    if kind == "stale":
+        steps = [f.step for f in row.doc.facts.values()]
+        back = min(steps, default=row.step)
+        return (
+            Choice("resume", {"accept_stale": True}, "go on although it has changed"),
+            Choice("rewind", {"to": back}, f"redo from step {back}"),
+            cancel,
+        )
+    if kind == "budget":
+        return (Choice("resume", {"budget": _doubled(row)}, "raise the cap and go on"), cancel)
+    if kind == "diverged":
+        return (
+            Choice("resume", {}, "go on: both stand"),
+            Choice("rewind", {"to": row.step}, "undo this step and take it anew"),
+            cancel,
+        )
+    return (Choice("resume", {}, "try again"), Choice("rewind", {"to": row.step}, "undo this step first"), cancel)
+
+
+def _doubled(row: RunRow) -> JsonValue:
+    """Twice the room for every cap that is used up."""
+    budget, spent = row.doc.budget, row.spent
+    raised: dict[str, JsonValue] = {}
+    for name in ("steps", "calls", "tokens", "cost", "seconds"):
+        cap = getattr(budget, name)
+        if cap is not None and getattr(spent, name) >= cap:
+            raised[name] = max(cap, getattr(spent, name)) * 2 or 1
+    return raised
+
+
+def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:
+    if row.status == "paused":
+        return "; ".join(f"{name}: {info.text}" if info.text else name for name, info in row.doc.holds.items())
+    if row.status in ("cancelled", "done", "failed"):
+        return ""
+    drivers = [lease for lease in tx.leases() if row.agent in lease.agents]
+    if not drivers:
+        return f"a driver with agent {row.agent}"
+    if row.status == "queued":
+        return "a free place"
+    if doing.startswith("storage"):
+        return doing
+    if row.in_flight:
+        return ", ".join(_flying(c, now) for c in row.in_flight)
+    undos = pending_undos(tx, row) if row.status in ("pausing", "cancelling") else []
+    if undos:
+        return doing or f"undo of {', '.join(c.tool for c in undos)}"
+    children = tx.children(row.id, live=True)
+    if children and row.status in ("pausing", "cancelling"):
+        return f"child runs: {', '.join(children)}"
+    return doing if row.status != "running" else ""
+
+
+def _flying(call: CallRef, now: float) -> str:
+    seconds = max(0, int(now - call.since))
+    return f"{call.tool} {seconds} s" if call.since else call.tool
+
+
+def _mail(mail: MailRow) -> MailView:
+    pending = f"from step {mail.not_before}" if mail.not_before else "at the next reading"
+    disposition = pending if mail.status == "pending" else f"{mail.status}"
+    return MailView(
+        mail.id, mail.kind, mail.text, mail.when, mail.by, mail.at, mail.status, mail.step, mail.reason, disposition
+    )

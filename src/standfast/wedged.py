@@ -1,0 +1,68 @@
+"""When agent code blocks the event loop: the control thread settles the stop, and names the blocked code (R34)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from standfast import events as ev
+from standfast.events import Event
+from standfast.records import InFlight, Residue
+from standfast.stops import finish_cancel, mark_undo, pending_undos, settle_pause
+
+if TYPE_CHECKING:
+    from standfast.abc import Tx
+    from standfast.driver import Driver
+    from standfast.rows import RunRow
+    from standfast.stores.sqlite import SqliteStore
+
+
+def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
+    """Settle a stop without the event loop; False if undo code would have to run there.
+
+    The fence rises, so whatever the blocked code does when it wakes up is refused.
+    """
+    where = blocked_at(driver.s.thread)
+
+    def settle(tx: Tx) -> bool:
+        row = tx.run_n(driver.s.row.n)
+        if row is None or row.fence != driver.s.fence or row.status not in ("pausing", "cancelling"):
+            return True
+        if row.status == "cancelling":
+            assert row.doc.stop is not None
+            mark_undo(tx, row, row.doc.stop.undo)
+        if row.doc.target is not None or pending_undos(tx, row) or tx.children(row.id, live=True):
+            return False
+        _name(tx, row, where)
+        row.fence += 1
+        events: list[Event] = [ev.LeftBehind(what=f"code of step {row.step} blocks the event loop", where=where)]
+        events += finish_cancel(tx, row) if row.status == "cancelling" else settle_pause(tx, row)
+        row.holder = None
+        tx.save(row, events)
+        tx.signal(row.id)
+        return True
+
+    return store.write(settle)
+
+
+def _name(tx: Tx, row: RunRow, where: str) -> None:
+    stop = row.doc.stop
+    assert stop is not None
+    known = {f.call.id for f in stop.outcomes}
+    for ref in row.in_flight:
+        if ref.id in known:
+            continue
+        stop.outcomes.append(InFlight(ref, "still_running"))
+        call = tx.call(row.n, ref.id)
+        if call is not None and call.status == "started":
+            call.status = "in_doubt" if ref.effect in ("write", "irreversible") else "cut"
+            tx.update_call(call)
+    stop.residue.append(Residue(f"code of step {row.step} is still running and blocks the event loop", where))
+
+
+def blocked_at(thread: int) -> str:
+    """What a thread is doing: "crunch at agent.py:12"."""
+    frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage] - documented
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_qualname if hasattr(frame.f_code, 'co_qualname') else frame.f_code.co_name} at {frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
