@@ -143,6 +143,25 @@ class Runtime:
             await self._local.close()
         self._end()
 
+    async def restart_driver(self) -> None:
+        """As if this process had been killed and another had taken its place; for tests."""
+        assert self._env is not None
+        assert self._local is not None
+        assert self._watch is not None
+        old, env = self._local, self._env
+        env.crashed = True
+        env.writer.close()
+        old.drop()
+        await asyncio.to_thread(self._bury, env.lease.id)
+        self._watch.remove()
+        sys.setswitchinterval(self._switch_interval)
+        self._begin_driving()
+        self._local.look_soon()
+
+    def _bury(self, lease: str) -> None:
+        """The lease of a dead process proves nothing any more."""
+        self._store.write(lambda tx: tx.drop_lease(lease))
+
     def _end(self) -> None:
         assert self._thread is not None
         self._thread.stop()

@@ -1,0 +1,54 @@
+"""Running a tool's plain function in a unit test, without a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from standfast.bodies.threads import Token
+from standfast.context import current_call
+from standfast.errors import Misuse
+from standfast.records import Spent
+
+
+class ToolContext:
+    """What a tool's body said and spent."""
+
+    in_process_tool = False
+
+    def __init__(self, key: str, provide: Mapping[type[Any], Any]) -> None:
+        self.key = key
+        self.said = ""
+        self.spent = Spent()
+        self.progressed: list[tuple[float, str]] = []
+        self.stop_token = Token()
+        self._provide = provide
+
+    def use(self, type_: type[Any]) -> Any:
+        try:
+            return self._provide[type_]
+        except KeyError:
+            raise Misuse(f"no {type_.__name__} was given", hint="tool_context(provide={...})") from None
+
+    def say(self, text: str) -> None:
+        self.said += text
+
+    def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None:
+        self.spent.input_tokens += input_tokens
+        self.spent.output_tokens += output_tokens
+        self.spent.cost += cost
+
+    def progress(self, fraction: float, text: str) -> None:
+        self.progressed.append((fraction, text))
+
+
+@contextmanager
+def tool_context(key: str = "test-key", provide: Mapping[type[Any], Any] | None = None) -> Iterator[ToolContext]:
+    """Inside this block, `idempotency_key()`, `use()`, `say()` and their like work as in a call."""
+    context = ToolContext(key, provide or {})
+    token = current_call.set(context)
+    try:
+        yield context
+    finally:
+        current_call.reset(token)
