@@ -318,7 +318,7 @@ class Handle(Generic[R]):
     async def events(self, after: int = 0) -> AsyncIterator[Event | TextDelta]:
         """Every event once, in order, from `after` on; ends after the ending. Live text comes in between."""
         endings = (ev.RunDone, ev.RunCancelled, ev.RunFailed)
-        with self._runs.hub.waiting(self.id) as waiter:
+        with self._runs.hub.waiting(self.id, steps=True) as waiter:
             while True:
                 row = self._row()
                 rows = self._runs.read(lambda tx: tx.record(row.n, after))  # noqa: B023 - called at once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 
 from standfast.events import TextDelta
@@ -15,26 +15,39 @@ LIVE_BACKLOG = 10_000
 class Waiter:
     """One reader. A slow one loses live text, never events: those it reads from the store."""
 
-    __slots__ = ("_event", "_loop", "deltas", "run")
+    __slots__ = ("_future", "_loop", "_poked", "_thread", "deltas", "run", "steps")
 
-    def __init__(self, run: str | None) -> None:
+    def __init__(self, run: str | None, *, steps: bool) -> None:
         self.run = run
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
+        self.steps = steps  # does it want to know of every step, or only when the status may have changed?
         self.deltas: list[TextDelta] = []
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._future: asyncio.Future[None] | None = None
+        self._poked = False
 
-    async def wait(self, timeout: float | None = None) -> None:
+    async def wait(self, timeout: float) -> None:
         """Until something may have changed, or the time is up."""
-        try:
-            await asyncio.wait_for(self._event.wait(), timeout)
-        except TimeoutError:
-            return
-        finally:
-            self._event.clear()
+        if not self._poked:
+            self._future = self._loop.create_future()
+            alarm = self._loop.call_later(timeout, self._wake)
+            try:
+                await self._future
+            finally:
+                alarm.cancel()
+                self._future = None
+        self._poked = False
 
     def poke(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._event.set)
+        if threading.get_ident() == self._thread:
+            self._wake()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._poked = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
 
 
 class Hub:
@@ -42,34 +55,54 @@ class Hub:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiters: set[Waiter] = set()
+        self._waiters: dict[str | None, tuple[Waiter, ...]] = {}
 
     @property
     def watched(self) -> bool:
         return bool(self._waiters)
 
     @contextmanager
-    def waiting(self, run: str | None) -> Iterator[Waiter]:
+    def waiting(self, run: str | None, *, steps: bool = False) -> Iterator[Waiter]:
         """A waiter for one run, or for all."""
-        waiter = Waiter(run)
+        waiter = Waiter(run, steps=steps)
         with self._lock:
-            self._waiters = {*self._waiters, waiter}
+            self._waiters[run] = (*self._waiters.get(run, ()), waiter)
         try:
             yield waiter
         finally:
             with self._lock:
-                self._waiters = self._waiters - {waiter}
+                left = tuple(w for w in self._waiters[run] if w is not waiter)
+                if left:
+                    self._waiters[run] = left
+                else:
+                    del self._waiters[run]
 
-    def poke(self, run: str | None = None) -> None:
-        """Something of this run may have changed; None: of any run."""
-        for waiter in self._waiters:
-            if run is None or waiter.run is None or waiter.run == run:
+    def poke(self, run: str) -> None:
+        """The status of this run may have changed."""
+        for waiter in self._of(run):
+            waiter.poke()
+
+    def stepped(self, run: str) -> None:
+        """This run has gone on; its status is what it was."""
+        for waiter in self._of(run):
+            if waiter.steps:
                 waiter.poke()
+
+    def poke_all(self, but: Container[str] = ()) -> None:
+        """Somebody has written something; runs in `but` are known to this process anyway."""
+        for run, waiters in list(self._waiters.items()):
+            if run is None or run not in but:
+                for waiter in waiters:
+                    waiter.poke()
 
     def delta(self, run: str, delta: TextDelta) -> None:
         """Text that is being said right now."""
-        for waiter in self._waiters:
-            if waiter.run is None or waiter.run == run:
+        for waiter in self._of(run):
+            if waiter.steps:
                 if len(waiter.deltas) < LIVE_BACKLOG:
                     waiter.deltas.append(delta)
                 waiter.poke()
+
+    def _of(self, run: str) -> tuple[Waiter, ...]:
+        waiters = self._waiters
+        return (*waiters.get(run, ()), *waiters.get(None, ()))

@@ -309,7 +309,7 @@ class Runtime:
 
         if self._store.exists():
             seen = {row.id: row.seq for row in self.read(look)}
-        with self.hub.waiting(None) as waiter:
+        with self.hub.waiting(None, steps=True) as waiter:
             while True:
                 for row in reversed(self.read(look) if self._store.exists() else []):
                     after = seen.get(row.id, 0)
@@ -372,7 +372,7 @@ class Runtime:
                 self.hub.poke(id_)
 
     def _changed(self) -> None:
-        self.hub.poke()
+        self.hub.poke_all(but=self._local.active if self._local is not None else ())
 
     def _tick(self) -> float:
         if self._local is not None:
@@ -405,7 +405,7 @@ class Runtime:
 
     def _storage_trouble(self, trouble: str) -> None:
         self._trouble = trouble
-        self.hub.poke()
+        self.hub.poke_all()
 
 
 def as_agent(given: Any) -> Agent[Any, Any]:

@@ -157,7 +157,7 @@ class Session:
         if commit.boundary_refused or row.status != "running" or (attempt is not None and row.attempt > attempt.number):
             self.wake.set()
         if self.env.hub.watched:
-            self.env.hub.poke(row.id)
+            self.env.hub.stepped(row.id)
 
     def commit_failed(self, error: BaseException) -> None:
         """A commit was lost for good: only a fence does that."""
