@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 STOP_WAIT = 0.005  # how long one process may take to stop; in the midst of a system call it may not do so at all
@@ -20,7 +21,7 @@ def kill_tree(pid: int) -> list[int]:
     """
     if pid <= 1 or pid == os.getpid():
         raise ValueError(f"kill_tree({pid}) would kill more than a child")
-    leads = _leads_group(pid)
+    leads = _ask(os.getpgid, pid) == pid
     # Stopped before they are killed: a stopped process starts no others, and while its parent
     # lives a descendant can be found.
     _signal(pid, signal.SIGSTOP, group=leads)
@@ -28,7 +29,8 @@ def kill_tree(pid: int) -> list[int]:
     if sys.platform == "linux":
         _stop_descendants(pid, found)
         for member in _members(pid):
-            _stop_descendants(member, found)
+            if member not in found:
+                _stop_descendants(member, found)
     _signal(pid, signal.SIGKILL, group=leads)
     return [each for each in sorted(found) if _signal(each, signal.SIGKILL)]
 
@@ -66,8 +68,8 @@ def _children(pid: int) -> list[int]:
 
 def _members(pid: int) -> list[int]:
     """Those in the group or session that `pid` leads, whoever their parents are."""
-    wanted = b"%d" % pid
-    return [each for each in _all_pids() if (stat := _stat(each)) and wanted in stat[2:]]
+    # asked of the system call: reading /proc takes too long where thousands of processes live
+    return [each for each in _all_pids() if pid in (_ask(os.getpgid, each), _ask(os.getsid, each))]
 
 
 def _all_pids() -> list[int]:
@@ -75,20 +77,20 @@ def _all_pids() -> list[int]:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """State, parent, group and session; None if there is no such process."""
+    """State and parent; None if there is no such process."""
     try:
         stat = Path("/proc", str(pid), "stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
     # "pid (name) state ...": the name may hold spaces and brackets
-    return stat[stat.rindex(b")") + 2 :].split(maxsplit=4)[:4]
+    return stat[stat.rindex(b")") + 2 :].split(maxsplit=2)[:2]
 
 
-def _leads_group(pid: int) -> bool:
+def _ask(question: Callable[[int], int], pid: int) -> int | None:
     try:
-        return os.getpgid(pid) == pid
-    except ProcessLookupError:
-        return False
+        return question(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
 
 
 def _signal(pid: int, number: int, *, group: bool = False) -> bool:
