@@ -1,0 +1,440 @@
+"""Pause and resume (R3, R4): what stops at once, what may finish, and where the run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from standfast import Accepted, Done, Refused, Run, Runtime, agent, say, tool
+from standfast import events as ev
+from standfast.records import RunView
+from standfast.testing import Lab, lab
+from tests.helpers import eventually
+
+
+class World:
+    """Effects outside the run, and doors that a test opens."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.read: list[str] = []
+        self.sections = 0
+        self.door = asyncio.Event()
+
+
+world: World
+
+
+@pytest.fixture(autouse=True)
+async def fresh_world() -> AsyncIterator[None]:
+    global world
+    world = World()
+    yield
+    world.door.set()
+
+
+class Work(BaseModel):
+    items: list[str] = ["a", "b"]
+    got: list[str] = []
+    sent: int = 0
+
+
+@tool(effect="read")
+async def look_up(item: str) -> str:
+    world.read.append(item)
+    await world.door.wait()
+    return item.upper()
+
+
+@tool
+async def send(item: str) -> str:
+    world.sent.append(item)
+    await world.door.wait()
+    return f"sent {item}"
+
+
+@tool(effect="read")
+async def quick(item: str) -> str:
+    world.read.append(item)
+    return item.upper()
+
+
+@agent("sender")
+async def sender(run: Run[Work]) -> Done[int] | None:
+    world.sections += 1
+    item = run.state.items[run.step]
+    run.state.got.append(await run.call(quick(item)))
+    await run.call(send(item), title=f"send {item}")
+    run.state.sent += 1
+    return Done(run.state.sent) if run.state.sent == len(run.state.items) else None
+
+
+@agent("reader")
+async def reader(run: Run[Work]) -> Done[list[str]]:
+    run.state.got.append(await run.call(quick("first")))
+    run.state.got.append(await run.call(look_up("second")))
+    return Done(run.state.got)
+
+
+@agent("talker")
+async def talker(run: Run[Work]) -> Done[str]:
+    return Done(await run.call(stream("tell")))
+
+
+@tool(effect="read", kind="model")
+async def stream(prompt: str) -> str:
+    world.read.append(prompt)
+    for word in ("one ", "two "):
+        say(word)
+    await world.door.wait()
+    say("three")
+    return "one two three"
+
+
+async def status_is(run: Any, status: str) -> RunView:
+    async def look() -> RunView | None:
+        view: RunView = await run.view()
+        return view if view.status == status else None
+
+    found: RunView = await eventually(look)
+    return found
+
+
+async def events_of(run: Any, kind: type[Any]) -> list[Any]:
+    """Events of one kind so far, of a run that is held or has ended."""
+    found = []
+    seq = (await run.view()).seq
+    async for event in run.events():
+        if isinstance(event, kind):
+            found.append(event)
+        if getattr(event, "seq", 0) >= seq:
+            break
+    return found
+
+
+# --- pause -------------------------------------------------------------------------------------
+
+
+async def test_pause_lets_a_write_finish_and_says_what_it_waits_for(tmp_path: Path) -> None:
+    """R3, R27: pausing names the effect in flight; the boundary after it is reached, nothing further begins."""
+    async with Runtime(tmp_path / "runs.db", agents=[sender]) as runs:
+        run = await runs.start(sender, Work())
+        await eventually(lambda: world.sent == ["a"])
+        answer = await run.pause(by="ann", reason="lunch")
+        assert isinstance(answer, Accepted)
+        assert [c.tool for c in answer.in_flight] == ["send"]
+        view = await run.view()
+        assert view.status == "pausing"
+        assert view.waiting_for.startswith("send ")
+        assert view.waiting_for.endswith(" s")
+        world.door.set()
+        view = await status_is(run, "paused")
+        assert (view.holds, view.step) == (("user",), 1)
+        assert "lunch" in view.waiting_for
+        assert world.sent == ["a"]
+        assert (await run.state()).sent == 1
+
+
+async def test_pause_cuts_a_read_and_resume_issues_it_again_with_the_same_key(tmp_path: Path) -> None:
+    """R3, R4, R15: a read that hangs is cut after a short grace; the finished call before it is not repeated."""
+    async with Runtime(tmp_path / "runs.db", agents=[reader]) as runs:
+        run = await runs.start(reader, Work())
+        await eventually(lambda: "second" in world.read)
+        assert await run.pause()
+        await status_is(run, "paused")
+        world.door.set()
+        assert await run.resume()
+        assert await run.result() == ["FIRST", "SECOND"]
+        assert world.read == ["first", "second", "second"]
+        started = [e.call for e in await events_of(run, ev.CallStarted)]
+        assert len(started) == 3
+        assert started[1] == started[2]
+
+
+async def test_pause_closes_a_model_stream_and_keeps_its_partial_text(tmp_path: Path) -> None:
+    """R3: the stream is closed, its text kept; resume issues it again."""
+    async with Runtime(tmp_path / "runs.db", agents=[talker]) as runs:
+        run = await runs.start(talker, Work())
+        await eventually(lambda: world.read == ["tell"])
+        assert await run.pause()
+        await status_is(run, "paused")
+        (said,) = await run.transcript()
+        assert (said.text, said.partial) == ("one two ", True)
+        assert (await run.settled()).partial_output == "one two "
+        world.door.set()
+        assert await run.resume()
+        assert await run.result() == "one two three"
+        assert world.read == ["tell", "tell"]
+
+
+async def test_pause_of_a_queued_run_holds_it_before_anything_begins(tmp_path: Path) -> None:
+    """R3: a run nobody drives yet is paused at once."""
+    async with Runtime(tmp_path / "runs.db", agents=[sender], concurrency=1) as runs:
+        first = await runs.start(sender, Work())
+        await eventually(lambda: world.sent == ["a"])
+        second = await runs.start(sender, Work(items=["x"]))
+        assert await second.pause()
+        assert (await second.view()).status == "paused"
+        world.door.set()
+        assert await first.result() == 2
+        assert "x" not in world.sent
+        assert await second.resume()
+        assert await second.result() == 1
+
+
+async def test_pause_twice_is_one_pause() -> None:
+    """R1: idempotent, by request id and by meaning."""
+    async with lab([sender]) as runs:
+        run = await runs.start(sender, Work())
+        await eventually(lambda: world.sent == ["a"])
+        one = await run.pause(request_id="p1")
+        two = await run.pause(request_id="p1")
+        assert one == two
+        assert await run.pause()
+        world.door.set()
+        view = await status_is(run, "paused")
+        assert view.holds == ("user",)
+        assert len([e for e in await events_of(run, ev.PauseAsked)]) == 1
+
+
+async def test_a_step_that_needs_no_further_call_reaches_done_through_a_pause() -> None:
+    """Ruling: pause accepted, step returns Done: done."""
+    async with lab([sender]) as runs:
+        run = await runs.start(sender, Work(items=["only"]))
+        await eventually(lambda: world.sent == ["only"])
+        assert await run.pause()
+        assert (await run.view()).status == "pausing"
+        world.door.set()
+        assert await run.result() == 1
+
+
+async def test_resume_while_pausing_is_taken_when_the_pause_has_settled() -> None:
+    """The verb table: resume on pausing is noted, taken at settle."""
+    async with lab([sender]) as runs:
+        run = await runs.start(sender, Work())
+        await eventually(lambda: world.sent == ["a"])
+        assert await run.pause()
+        assert await run.resume(by="ann", note="go on then")
+        assert (await run.view()).status == "pausing"
+        world.door.set()
+        assert await run.result() == 2
+        assert world.sent == ["a", "b"]
+        (resumed,) = await events_of(run, ev.ResumeAsked)
+        assert (resumed.by, resumed.note) == ("ann", "go on then")
+
+
+# --- resume --------------------------------------------------------------------------------------
+
+
+async def test_resume_goes_on_where_it_was_and_repeats_no_committed_call(tmp_path: Path) -> None:
+    """R4: code between calls runs again; calls with a committed result do not."""
+
+    @tool
+    async def charge(n: int) -> int:
+        world.sent.append(f"charge {n}")
+        return n
+
+    @agent("shop")
+    async def shop(run: Run[Work]) -> Done[int]:
+        world.sections += 1
+        await run.call(charge(1))
+        await run.call(look_up("stock"))
+        return Done(await run.call(charge(2)))
+
+    async with Runtime(tmp_path / "runs.db", agents=[shop]) as runs:
+        run = await runs.start(shop, Work())
+        await eventually(lambda: world.read == ["stock"])
+        assert await run.pause()
+        await status_is(run, "paused")
+        world.door.set()
+        assert await run.resume()
+        assert await run.result() == 2
+        assert world.sent == ["charge 1", "charge 2"]
+        assert world.sections == 2
+
+
+async def test_resume_in_a_new_runtime_on_the_same_file(tmp_path: Path) -> None:
+    """R2, R4: a paused run stays paused over a restart, and is resumed by a process that has never seen it."""
+    async with Runtime(tmp_path / "runs.db", agents=[reader]) as runs:
+        run = await runs.start(reader, Work(), id="r1")
+        await eventually(lambda: "second" in world.read)
+        assert await run.pause(by="ann")
+    world.door.set()
+    async with Runtime(tmp_path / "runs.db", agents=[reader]) as runs:
+        run = runs.handle("r1")
+        assert (await run.view()).status == "paused"
+        assert world.read == ["first", "second"]
+        assert await run.resume()
+        assert await run.result() == ["FIRST", "SECOND"]
+    assert world.read == ["first", "second", "second"]
+
+
+async def test_a_running_run_is_released_on_exit_and_taken_up_on_entry(tmp_path: Path) -> None:
+    """R2, R18: leaving the Runtime is not a pause: nobody has to resume."""
+    async with Runtime(tmp_path / "runs.db", agents=[reader]) as runs:
+        await runs.start(reader, Work(), id="r1")
+        await eventually(lambda: "second" in world.read)
+    world.door.set()
+    async with Runtime(tmp_path / "runs.db", agents=[reader]) as runs:
+        assert await runs.handle("r1").result() == ["FIRST", "SECOND"]
+    assert world.read.count("first") == 1
+
+
+async def test_resume_says_what_stands_in_the_way() -> None:
+    """R4, R14: a question is not cleared by resume; Refused names it and offers what would help."""
+    from standfast import ask
+
+    @agent("asker")
+    async def asker(run: Run[Work]) -> Done[str]:
+        return Done(await run.call(ask("Which one?", ["left", "right"])))
+
+    async with lab([asker]) as runs:
+        run = await runs.start(asker, Work())
+        view = await status_is(run, "paused")
+        assert view.holds == ("asks",)
+        answer = await run.resume()
+        assert isinstance(answer, Refused)
+        assert "asks" in answer.why
+        assert answer.choices
+        assert await run.pause()
+        assert set((await run.view()).holds) == {"asks", "user"}
+        (need,) = view.needs
+        assert await run.answer(need.id, "left")
+        assert (await run.view()).holds == ("user",)
+        assert await run.resume()
+        assert await run.result() == "left"
+
+
+# --- what the person changed ------------------------------------------------------------------------
+
+
+async def paused_before_step_one(runs: Lab) -> Any:
+    run = await runs.start(sender, Work())
+    await eventually(lambda: world.sent == ["a"])
+    await run.pause()
+    world.door.set()
+    await status_is(run, "paused")
+    return run
+
+
+async def test_the_one_line_diff_is_in_the_view_and_in_the_resume_event() -> None:
+    """R4, R29: edits, redirects and budgets made while paused are told in one line."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        assert (await run.view()).changed == ""
+        assert await run.edit({"items": ["a", "z"]}, by="ann")
+        view = await run.view()
+        assert "items" in view.changed
+        assert "z" in view.changed
+        assert "\n" not in view.changed
+        assert await run.redirect("be\nbrief", when="next")
+        assert await run.resume(budget={"steps": 50})
+        changed = (await run.view()).changed
+        assert "items" in changed
+        assert "be brief" in changed
+        assert "steps=50" in changed
+        assert "\n" not in changed
+        assert await run.result() == 2
+        (resumed,) = await events_of(run, ev.ResumeAsked)
+        assert resumed.changed == changed
+        assert world.sent == ["a", "z"]
+
+
+async def test_an_edit_that_is_taken_back_is_no_change() -> None:
+    """R4: the diff is against the state at the pause, not a list of edits."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        await run.edit({"sent": 7})
+        assert "sent" in (await run.view()).changed
+        await run.edit({"sent": 1})
+        assert (await run.view()).changed == ""
+
+
+async def test_a_second_pause_begins_with_an_empty_diff() -> None:
+    """R4: what was changed in an earlier pause is not shown again in the next resume."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        world.door.clear()
+        await run.edit({"items": ["a", "z", "y"]})
+        await run.resume()
+        await eventually(lambda: "z" in world.sent)
+        await run.pause()
+        world.door.set()
+        await status_is(run, "paused")
+        assert (await run.view()).changed == ""
+        await run.resume()
+        await run.result()
+        resumes = await events_of(run, ev.ResumeAsked)
+        assert [bool(e.changed) for e in resumes] == [True, False]
+
+
+async def test_step_once_takes_one_step_and_holds_again() -> None:
+    """R29: a paused run can be stepped."""
+    async with lab([sender]) as runs:
+        run = await runs.start(sender, Work(items=["a", "b", "c"]))
+        await eventually(lambda: world.sent == ["a"])
+        await run.pause()
+        world.door.set()
+        await status_is(run, "paused")
+        assert await run.step_once()
+
+        async def stepped() -> bool:
+            view = await run.view()
+            return view.status == "paused" and view.step == 2
+
+        await eventually(stepped)
+        assert world.sent == ["a", "b"]
+        assert (await run.view()).holds == ("user",)
+
+
+async def test_a_paused_run_survives_a_crash_of_its_old_driver() -> None:
+    """R2: the crash of a process that held it changes nothing about a paused run."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        await runs.crash()
+        assert (await run.view()).status == "paused"
+        await run.resume()
+        assert await run.result() == 2
+        assert world.sent == ["a", "b"]
+
+
+async def test_a_crash_while_pausing_still_settles_as_paused() -> None:
+    """R2, R15: the pause was accepted; the write in flight is in doubt, not lost and not repeated."""
+    async with lab([sender]) as runs:
+        run = await runs.start(sender, Work())
+        await eventually(lambda: world.sent == ["a"])
+        await run.pause()
+        await runs.crash()
+        view = await status_is(run, "paused")
+        assert "user" in view.holds
+        refused = await run.resume()
+        view = await status_is(run, "paused") if not refused else await eventually_in_doubt(run)
+        assert "in_doubt" in view.holds
+        assert world.sent == ["a"]
+
+
+async def eventually_in_doubt(run: Any) -> RunView:
+    async def look() -> RunView | None:
+        view: RunView = await run.view()
+        return view if "in_doubt" in view.holds else None
+
+    found: RunView = await eventually(look)
+    return found
+
+
+async def test_elapsed_and_paused_time_are_told_apart() -> None:
+    """R25: the time spent on hold is shown apart."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        await runs.clock.advance(60)
+        view = await run.view()
+        assert view.paused_for == pytest.approx(60)
+        assert view.elapsed >= 60
+        await run.resume()
+        await run.result()
+        assert (await run.view()).paused_for == pytest.approx(60)
