@@ -128,6 +128,7 @@ class Driver:
         s.outcomes = []
         scope = s.attempt = Attempt(row.attempt, s.wake.set)
         run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step))
+        run.plan.changed = plan != row.doc.plan  # a step set back takes its changes of the plan back
         stepper = Stepper(s, scope, state, run)
         token = current_attempt.set(scope)
         try:

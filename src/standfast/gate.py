@@ -110,6 +110,7 @@ class Gate:
         """Until a person has decided; the row then says what."""
         s = self._s
         if known is None or known.status not in ("asking", "approved"):
+            s.show_plan(run.plan)
             row = question_row(s, call, id_, text, title or "", run.number)
             if not await s.post_question(row, known is not None, run.scope, run.number):
                 await run.scope.park()
@@ -207,6 +208,7 @@ class Gate:
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
         s.spent.calls += 1
+        s.show_plan(run.plan)
         commit = s.commit()
         commit.admissions.append(admission)
         try:

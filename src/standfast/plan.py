@@ -17,7 +17,7 @@ class Plan:
     def __init__(self, items: list[PlanItem], step: int) -> None:
         self.items = items
         self._step = step
-        self.changed = False
+        self.changed = False  # since people last saw it
 
     def next(self) -> Plan:
         """The same plan for the next step."""

@@ -23,6 +23,7 @@ from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
 from standfast.gate import Gate, ended_row
 from standfast.journal import Journal
+from standfast.plan import Plan
 from standfast.records import Hold, InFlight, Interruption, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt
@@ -119,6 +120,19 @@ class Session:
     def change(self, change: Callable[[RunDoc], None]) -> None:
         """Change the run's document with the next commit."""
         self.commit().change.append(change)
+
+    def show_plan(self, plan: Plan) -> None:
+        """Let people see the plan as it is now, with the next commit."""
+        if not plan.changed:
+            return
+        plan.changed = False
+        items = list(plan.items)
+
+        def change(doc: RunDoc) -> None:
+            doc.plan = items
+
+        self.note(ev.PlanChanged(plan=items))
+        self.change(change)
 
     def remember_value(self, name: str, value: JsonValue, *, took_mail: bool = False) -> None:
         """Journal a value that is no call's: the same when the step is repeated."""

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from standfast import budget as budgets
-from standfast import events as ev
 from standfast.commit import Boundary
 from standfast.errors import BadReturn, NotCalled, StandfastError
 from standfast.records import Done, Idle
-from standfast.rows import ErrorInfo, RunDoc
+from standfast.rows import ErrorInfo
 from standfast.run import Run
 from standfast.snapshots import pack
 from standfast.tool import Call, unperformed
@@ -83,9 +82,7 @@ class Stepper:
             await self._leftovers()
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
-        if run.plan.changed:
-            s.note(ev.PlanChanged(plan=list(run.plan.items)))
-            s.change(_plan_change(list(run.plan.items)))
+        s.show_plan(run.plan)
         if isinstance(returned, Done):
             result = s.agent.result_codec.dump(returned.result)
             return Turn("done", boundary, result)
@@ -124,13 +121,6 @@ class Stepper:
             task.cancel()
         if others:
             await asyncio.wait(others, timeout=0.05)
-
-
-def _plan_change(items: list[Any]) -> Any:
-    def change(doc: RunDoc) -> None:
-        doc.plan = items
-
-    return change
 
 
 def _told(error: Exception) -> ErrorInfo:

@@ -12,6 +12,7 @@ from standfast.abc import Tx
 from standfast.events import Event
 from standfast.records import Hold, InFlight, Receipt, Residue, Status, Undo, Undone
 from standfast.rows import CallRow, HoldInfo, RunRow, Stop
+from standfast.snapshots import unpack
 
 
 def hold(row: RunRow, name: Hold, now: float, text: str = "", data: object = None) -> None:
@@ -214,6 +215,7 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
     row.doc.branch = True
     row.doc.values = {}
     row.doc.set_back = True
+    row.doc.plan = unpack(found[1])[0]
     row.doc.facts = {name: fact for name, fact in row.doc.facts.items() if fact.step < target.step}
     out: list[Event] = [ev.Rewound(to=target.step, epoch=row.epoch)]
     left = [c for c in tx.ledger(row.n) if c.undo in ("failed", "impossible", "in_doubt") and c.step >= target.step]
