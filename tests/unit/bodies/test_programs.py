@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.unit.bodies.watching import SAFETY, alive, open_files, pids_in, until_dead
 
+from standfast.bodies import trees
 from standfast.bodies.programs import _Output, run_process
 from standfast.bodies.threads import Token
 from standfast.bodies.trees import kill_tree
@@ -159,14 +160,17 @@ async def test_cancel_kills_sessions_started_within_sessions(tmp_path: Path) -> 
     await until_dead(pids)
 
 
-CHAIN = """
-import os, sys, time
-for depth in range(200):  # an end, should the kill fail
-    if os.fork():
-        os.wait()
-        os._exit(0)
+FORKS = """
+import os, time
+if os.fork() == 0:
     os.setsid()
-    time.sleep(0.001)
+    for _ in range(200):  # an end, should the kill fail
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(10)
+            os._exit(0)
+        time.sleep(0.005)
+os.wait()
 """
 ORPHAN = """
 import os, time
@@ -195,10 +199,18 @@ def with_mark(mark: str) -> list[int]:
     return found
 
 
-async def test_program_that_keeps_forking_does_not_outrun_the_kill() -> None:
-    """R6: a chain of sessions, each started by the one before; the tree is stopped before it is killed."""
-    mark = f"chain-{os.getpid()}-{time.monotonic_ns()}"
-    task = asyncio.create_task(run_process(sys.executable, "-S", "-c", CHAIN, mark))
+async def test_program_that_keeps_forking_does_not_outrun_the_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6: one session after the other is started; whoever is searched for children has been stopped."""
+    children = trees._children
+
+    def looks_slowly(pid: int) -> list[int]:
+        found = children(pid)
+        time.sleep(0.02)  # long enough for several more, if they could
+        return found
+
+    monkeypatch.setattr(trees, "_children", looks_slowly)
+    mark = f"forks-{os.getpid()}-{time.monotonic_ns()}"
+    task = asyncio.create_task(run_process(sys.executable, "-S", "-c", FORKS, mark))
     async with asyncio.timeout(SAFETY):
         while len(with_mark(mark)) < 5:
             await asyncio.sleep(0.005)
