@@ -6,15 +6,16 @@ from hashlib import sha256
 from struct import Struct
 
 GENESIS = bytes(32)
-_head = Struct("<qqdq")
+NO_STATE = -1
+_head = Struct("<qqd?qqq")
 
 
 def link(previous: bytes, run: int, seq: int, at: float, body: bytes, step: int | None, state: bytes | None) -> bytes:
-    """The hash of a row, over everything in it and the hash before it."""
+    """The hash of a row, over everything in it and the hash before it; lengths keep body and state apart."""
     digest = sha256(previous)
-    digest.update(_head.pack(run, seq, at, -1 if step is None else step))
+    length = NO_STATE if state is None else len(state)
+    digest.update(_head.pack(run, seq, at, step is not None, step or 0, len(body), length))
     digest.update(body)
     if state is not None:
-        digest.update(b"\0state")
         digest.update(state)
     return digest.digest()

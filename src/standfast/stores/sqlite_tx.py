@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
@@ -23,6 +24,7 @@ _spent: TypeAdapter[Spent] = TypeAdapter(Spent)
 _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
 _SIGNALS_KEPT = 10_000
+_BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
 
@@ -170,13 +172,13 @@ class SqliteTx:
 
     def verify(self, row: RunRow) -> str:
         """Why the chain of this run does not hold, or an empty string."""
-        previous, last = GENESIS, 0
+        previous, last = GENESIS, _BEFORE_ALL
         while True:
             rows = self._c.execute(_Q["record_after"], (row.n, last, 1000)).fetchall()
-            for seq, at, body, step, state, digest in rows:
-                if link(previous, row.n, seq, at, bytes(body), step, None if state is None else bytes(state)) != bytes(digest):
-                    return f"row {seq} of the record does not fit the one before it"
-                previous, last = bytes(digest), seq
+            for found in rows:
+                if not _fits(previous, row.n, found):
+                    return f"row {found[0]} of the record does not fit the one before it"
+                previous, last = bytes(found[5]), found[0]
             if len(rows) < 1000:
                 break
         return "" if (last, previous) == (row.seq, row.head) else f"the record ends at {last}, the run says {row.seq}"
@@ -188,11 +190,9 @@ class SqliteTx:
             if found is None:
                 return f"row {seq} of the record is missing"
             before = self._c.execute(_Q["record_before"], (row.n, seq)).fetchone()
-            previous = GENESIS if before is None else bytes(before[5])
-            _, at, body, step, state, digest = found
-            if link(previous, row.n, seq, at, bytes(body), step, None if state is None else bytes(state)) != bytes(digest):
+            if not _fits(GENESIS if before is None else before[5], row.n, found):
                 return f"row {seq} of the record does not fit the one before it"
-            if seq == row.seq and bytes(digest) != row.head:
+            if seq == row.seq and bytes(found[5]) != row.head:
                 return "the run's head is not the record's"
         return ""
 
@@ -298,6 +298,15 @@ class SqliteTx:
     def contract_of(self, agent: str) -> tuple[str, Json] | None:
         found = self._c.execute(_Q["contract_of_agent"], (agent,)).fetchone()
         return None if found is None else (found[0], from_json(found[1]))
+
+
+def _fits(previous: Any, run: int, found: Any) -> bool:
+    """Is this row of the record what was written after the row with that hash? Odd types are not."""
+    seq, at, body, step, state, digest = found
+    try:
+        return link(previous, run, seq, at, body, step, state) == digest
+    except (TypeError, struct.error):
+        return False
 
 
 def _run(r: Any) -> RunRow | None:
