@@ -29,7 +29,7 @@ R = TypeVar("R")
 class Run(Generic[S]):
     """One step's view of its run: the state, and the only door to the world."""
 
-    __slots__ = ("_journaled", "_s", "mail_read", "number", "plan", "scope", "state", "step")
+    __slots__ = ("_journaled", "_s", "mail_before", "mail_read", "number", "plan", "scope", "state", "step")
 
     def __init__(self, session: Session, scope: Attempt, number: int, step: int, state: S, plan: Plan) -> None:
         self._s = session
@@ -39,6 +39,7 @@ class Run(Generic[S]):
         self.state = state
         self.plan = plan
         self.mail_read: list[str] = []
+        self.mail_before: set[str] = set()  # read by steps before this one, whose boundary may not be durable yet
         self._journaled: dict[str, int] = {}
 
     @property
@@ -106,13 +107,16 @@ class Run(Generic[S]):
             new = [m for m in everything if m.id in known or (nth == 0 and m.status == "pending" and m.when == "now")]
         else:
             new = self._s.env.store.read(lambda tx: tx.pending_mail(n))
-        mail = [m for m in new if m.kind == kind and m.not_before <= step and m.id not in self.mail_read]
+        mail = [m for m in new if m.kind == kind and m.not_before <= step and not self._has_read(m.id)]
         if mail:
             ids = [m.id for m in mail]
             self.mail_read += ids
             if ids != known:
                 self._s.remember_value(name, cast("JsonValue", ids), took_mail=True)
         return mail
+
+    def _has_read(self, mail: str) -> bool:
+        return mail in self.mail_read or mail in self.mail_before
 
     @property
     def instruction(self) -> str:

@@ -103,7 +103,10 @@ class Stepper:
                 s.ask_stop("user", "after one step")
             return Turn("held")
         s.begin_step()
-        self._run = Run(s, scope, scope.number, s.step, state, run.plan.next())
+        following = Run(s, scope, scope.number, s.step, state, run.plan.next())
+        following.mail_before = run.mail_before
+        following.mail_before.update(run.mail_read)
+        self._run = following
         return None
 
     async def _leftovers(self) -> None:

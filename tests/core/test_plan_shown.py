@@ -77,3 +77,26 @@ async def test_a_redirected_stage_is_shown_with_its_new_text_while_it_runs() -> 
                 break
         assert view.plan[1].status == "running"
         await run.cancel()
+
+
+async def test_a_redirect_rewrites_one_stage_and_not_the_one_after_it() -> None:
+    """R5: read once, although the boundary that says so is committed together with the next stage's first call."""
+    pipeline = Pipeline("notes", Notes)
+
+    @pipeline.stage("First")
+    async def first(run: Run[Notes]) -> None:
+        run.state.done.append(await run.call(work(run.instruction)))
+
+    @pipeline.stage("Second")
+    async def second(run: Run[Notes]) -> None:
+        run.state.done.append(await run.call(work(run.instruction)))
+
+    @pipeline.stage("Third")
+    async def third(run: Run[Notes]) -> None:
+        run.state.done.append(run.instruction)
+
+    async with lab([pipeline]) as runs:
+        run = await runs.start(pipeline, Notes())
+        await runs.until(run, call="work")
+        assert await run.redirect("Changed")
+        assert (await run.result()).done == ["Changed", "Second", "Third"]
