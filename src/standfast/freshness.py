@@ -6,6 +6,9 @@ after a pause, a crash or a deploy; a difference holds the run as stale.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -16,7 +19,7 @@ from standfast.context import current_call
 from standfast.flight import Flight
 from standfast.records import CallRef, Json
 from standfast.rows import Fact, RunDoc
-from standfast.tool import Call, Tool
+from standfast.tool import Call, Tool, unperformed
 
 if TYPE_CHECKING:
     from standfast.agent import Agent
@@ -28,58 +31,64 @@ class Freshness:
 
     def __init__(self, session: Session) -> None:
         self._s = session
-        self._untouched: dict[str, Fact] = {}
+        self._noted: dict[str, Fact] = {}  # by this driver; the row may not have them yet
+
+    @property
+    def facts(self) -> dict[str, Fact]:
+        return {**self._s.row.doc.facts, **self._noted}
 
     def rely(self, name: str, call: Call[Any], result: bytes, step: int) -> None:
         """Keep a reading, to be compared when the run is taken up again."""
-        fact = Fact(call.tool.name, from_json(call.raw), from_json(result), step)
-        self._change({name: fact})
+        self._note({name: Fact(call.tool.name, from_json(call.raw), from_json(result), step)})
 
-    def _change(self, facts: dict[str, Fact]) -> None:
+    def _note(self, facts: dict[str, Fact]) -> None:
         def change(doc: RunDoc) -> None:
             doc.facts = {**doc.facts, **facts}
 
+        self._noted.update(facts)
         self._s.change(change)
 
-    async def stale(self) -> list[str]:
-        """How the world differs from what the run saw, in words."""
-        differences: list[str] = []
-        for name, fact in self._s.row.doc.facts.items():
-            now = await self._read(name, fact)
-            if now != fact.result:
-                differences.append(f"{name}: {_difference(fact.result, now)}")
-        return differences
+    async def stale(self) -> list[tuple[str, int]]:
+        """How the world differs from what the run saw, in words, each with the step that saw it."""
+        facts = self.facts
+        now = await self._read(facts)
+        changed = {name: fact for name, fact in facts.items() if now[name] != fact.result}
+        return [(f"{name}: {_difference(f.result, now[name])}", f.step) for name, f in changed.items()]
 
-    async def refresh(self) -> None:
-        """Accept the world as it is."""
-        facts = self._s.row.doc.facts
-        self._change({name: Fact(f.tool, f.args, await self._read(name, f), f.step) for name, f in facts.items()})
+    async def holding(self) -> list[str]:
+        """Which facts still hold, so that the run's own write is not taken for a stranger's."""
+        facts = self.facts
+        now = await self._read(facts) if facts else {}
+        return [name for name, fact in facts.items() if now[name] == fact.result]
 
-    async def before_write(self) -> None:
-        """Note which facts still hold, so that the run's own write is not taken for a stranger's."""
-        facts = self._s.row.doc.facts
-        self._untouched = {n: f for n, f in facts.items() if await self._read(n, f) == f.result}
+    async def refresh(self, names: Iterable[str] | None = None) -> None:
+        """Take these facts (default: all) as they are now."""
+        facts = self.facts
+        wanted = facts if names is None else {name: facts[name] for name in names if name in facts}
+        if wanted:
+            now = await self._read(wanted)
+            self._note({name: replace(fact, result=now[name]) for name, fact in wanted.items()})
 
-    async def after_write(self) -> None:
-        """The run's own write refreshes the facts that held before it."""
-        if self._untouched:
-            facts, self._untouched = self._untouched, {}
-            self._change({n: Fact(f.tool, f.args, await self._read(n, f), f.step) for n, f in facts.items()})
+    async def _read(self, facts: dict[str, Fact]) -> dict[str, JsonValue]:
+        """What each of these says now, all asked at once."""
+        found = await asyncio.gather(*(self._read_one(name, fact) for name, fact in facts.items()))
+        return dict(zip(facts, found, strict=True))
 
-    async def _read(self, name: str, fact: Fact) -> JsonValue:
+    async def _read_one(self, name: str, fact: Fact) -> JsonValue:
         tool = self._s.agent.tool(fact.tool) if fact.tool != FILE_CONTENT.name else FILE_CONTENT
         if tool is None:
             return f"cannot be read: no tool {fact.tool} here"
-        call = tool.parse(to_json(fact.args))
-        ref = CallRef(f"fact-{name}", tool.name)
-        token = current_call.set(Flight(self._s, ref.id, call, ref, 0, None))
+        unperformed.set(None)  # this call is no part of a step; gather gave this reading a context of its own
+        seconds = tool.timeout or tool.grace
         try:
-            value = await self._s.perform_plainly(tool, call.args)
+            call = tool.parse(to_json(fact.args))
+            current_call.set(Flight(self._s, f"fact-{name}", call, CallRef(f"fact-{name}", tool.name), 0, None))
+            value = await asyncio.wait_for(self._s.perform_plainly(tool, call.args), seconds)
             return from_json(tool.dump_result(value))  # type: ignore[no-any-return]
+        except TimeoutError:
+            return f"cannot be read: no answer within {seconds} s"
         except Exception as error:  # a reading that fails is a difference, and is shown as one
             return f"cannot be read: {type(error).__name__}: {error}"
-        finally:
-            current_call.reset(token)
 
 
 def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:

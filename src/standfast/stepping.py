@@ -58,13 +58,13 @@ class Stepper:
             except asyncio.CancelledError:
                 if scope.closed:
                     raise
-                return Turn("error", error=_told(RuntimeError("the step was cancelled from inside")))
+                return Turn("error", error=told(RuntimeError("the step was cancelled from inside")))
             except Exception as error:
-                return Turn("error", error=_told(error))
+                return Turn("error", error=told(error))
             try:
                 turn = await self._boundary(run, returned)
             except StandfastError as error:
-                return Turn("error", error=_told(error))
+                return Turn("error", error=told(error))
             if turn is not None:
                 return turn
 
@@ -126,7 +126,8 @@ class Stepper:
             await asyncio.wait(others, timeout=0.05)
 
 
-def _told(error: Exception) -> ErrorInfo:
+def told(error: Exception) -> ErrorInfo:
+    """An error as the run keeps it, for people."""
     hint = error.hint if isinstance(error, StandfastError) else ""
     text = error.message if isinstance(error, StandfastError) else str(error)
     return ErrorInfo(type(error).__name__, text, "".join(traceback.format_exception(error)), hint)

@@ -81,8 +81,8 @@ def _doubt(call: CallRow) -> Need:
 def _choices(row: RunRow, kind: str) -> tuple[Choice, ...]:
     cancel = Choice("cancel", {}, "cancel the run")
     if kind == "stale":
-        steps = [f.step for f in row.doc.facts.values()]
-        back = min(steps, default=row.step)
+        data = row.doc.holds["stale"].data
+        back = data if isinstance(data, int) else row.step
         return (
             Choice("resume", {"accept_stale": True}, "go on although it has changed"),
             Choice("rewind", {"to": back}, f"redo from step {back}"),

@@ -1,0 +1,156 @@
+"""Before a run is taken up: doubts are settled, code and world compared (R15, R16)."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.errors import StoreDamaged
+from standfast.events import Event
+from standfast.freshness import contract_differences
+from standfast.performed import probe
+from standfast.records import Happened, NotHappened
+from standfast.rows import CallRow, RunRow
+from standfast.snapshots import pack, unpack
+from standfast.stops import enter, hold
+
+if TYPE_CHECKING:
+    from standfast.session import Session
+
+
+class Preparing:
+    """What a driver does between its claim and the first admission."""
+
+    def __init__(self, session: Session) -> None:
+        self.s = session
+
+    async def prepare(self) -> bool:
+        """True if the run may go on; False if something holds it. Raises what its own code raises."""
+        s = self.s
+        trouble = s.env.store.read(lambda tx: tx.verify_snapshot(s.row))
+        if trouble:
+            raise StoreDamaged(trouble, hint="restore a copy of the store")
+        await self._same_code()
+        stale, back = await self._stale()
+        doubts = await self._doubts()
+        if not stale and not doubts:
+            return s.row.status == "running"
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            if stale:
+                hold(row, "stale", tx.now, "; ".join(stale), back)
+            if doubts:
+                hold(row, "in_doubt", tx.now, "; ".join(doubts))
+            if row.status != "running":
+                return None, [ev.VerbNoted(verb="hold", by=None, text="; ".join([*stale, *doubts]))], None
+            enter(row, "paused", tx.now)
+            return None, [ev.RunPaused(holds=list(row.doc.holds), text="; ".join([*stale, *doubts]))], None
+
+        await s.write(act)
+        return False
+
+    async def _same_code(self) -> None:
+        """Bring an old state to new code, if the agent says how."""
+        s = self.s
+        agent = s.agent
+        if s.row.doc.contract == agent.contract_id:
+            return
+
+        def look(tx: Tx) -> tuple[Any, bytes]:
+            found = tx.snapshot(s.row)
+            assert found is not None
+            return tx.contract(s.row.doc.contract), found[1]
+
+        old, snapshot = s.env.store.read(look)
+        changed = contract_differences(old or {}, agent)
+        if not changed:
+            await self._adopt(None)
+        elif agent.migrate is not None:
+            plan, raw = unpack(snapshot)
+            state = agent.migrate(s.agent_json(raw))
+            if inspect.isawaitable(state):
+                state = await state
+            new, logs = agent.state_codec.dump_new(agent.state_codec.accept(state))
+            await self._adopt(pack(plan, new), logs, f"migrated: {'; '.join(changed)}")
+
+    async def _adopt(self, state: bytes | None, logs: Any = (), note: str = "") -> None:
+        agent = self.s.agent
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            tx.put_contract(agent.contract_id, agent.name, agent.contract)
+            row.doc.contract = agent.contract_id
+            row.doc.set_back = row.doc.set_back or state is not None
+            for name, first, bodies in logs:
+                tx.append_log(name, first, bodies)
+            return None, [ev.VerbNoted(verb="adopt", by=None, text=note or "the code is compatible")], state
+
+        await self.s.write(act)
+
+    async def _stale(self) -> tuple[list[str], int]:
+        """How code and world differ from what the run saw, and the first step that built on it."""
+        s = self.s
+        differences: list[str] = []
+        back = s.row.step
+        if s.row.doc.contract != s.agent.contract_id:
+            old = s.env.store.read(lambda tx: tx.contract(s.row.doc.contract))
+            differences += contract_differences(old or {}, s.agent)
+        if s.row.attempt > 1:
+            for text, step in await s.freshness.stale():
+                differences.append(text)
+                back = min(back, step)
+        if differences and s.row.doc.accept_stale:
+            await self._accept_stale()
+            return [], back
+        return differences, back
+
+    async def _accept_stale(self) -> None:
+        s = self.s
+        await s.freshness.refresh()
+        await s.flushed()
+        await self._adopt(None, note="a person accepted the differences")
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            del tx
+            row.doc.accept_stale = False
+            return None, [ev.VerbNoted(verb="accept_stale", by=None, text="taken")], None
+
+        await s.write(act)
+
+    async def _doubts(self) -> list[str]:
+        """Ask the probes; say what stays in doubt."""
+        s = self.s
+        rows = s.env.store.read(lambda tx: tx.open_calls(s.row.n))
+        left: list[str] = []
+        for row in rows:
+            if row.status not in ("in_doubt", "check"):
+                continue
+            tool = s.tool_of(row)
+            answer = "its code is not here" if tool is None else await probe(tool, row)
+            if isinstance(answer, NotHappened) and not s.holder_was_dead:
+                answer = "its old driver may still be alive"
+            if isinstance(answer, str):
+                left.append(f"{row.tool}: it is not known whether this happened ({answer})")
+                await self._decide(row, "in_doubt", None)
+            elif isinstance(answer, Happened):
+                assert tool is not None
+                await self._decide(row, "finished", tool.dump_result(answer.result))
+            else:
+                await self._decide(row, "not_begun", None)
+        return left
+
+    async def _decide(self, call: CallRow, status: Any, result: bytes | None) -> None:
+        if call.status == status:
+            return
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            del row
+            call.status, call.result = status, result
+            tx.update_call(call)
+            if status == "in_doubt":
+                return None, [ev.CallInDoubt(call=call.id, tool=call.tool, why="the probe does not know")], None
+            decision: Any = "happened" if status == "finished" else "not_happened"
+            return None, [ev.CallResolved(call=call.id, decision=decision, by=None, reason="its probe")], None
+
+        await self.s.write(act)
