@@ -72,7 +72,7 @@ class Runtime:
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.hub = Hub()
-        self._store = SqliteStore(store, connect=connect, now=self.clock.now)
+        self._store = SqliteStore(store, connect=connect, now=self.clock.now, looks_only=not drive)
         self._provide = dict(provide or {})
         self._concurrency = concurrency
         self._drives = drive

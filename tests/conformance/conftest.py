@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from standfast.abc import Store
 from standfast.stores.sqlite import SqliteStore
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.conformance.rows import get, insert, note, ref, step
+
 from standfast import events as ev
 from standfast.abc import Store, Tx
 from standfast.rows import RunRow
-from tests.conformance.rows import get, insert, note, ref, step
 
 
 def everything(store: Store, row: RunRow) -> object:
@@ -147,7 +148,13 @@ def test_save_writes_status_holds_and_document(store: Store) -> None:
 
     store.write(act)
     row = get(store)
-    assert (row.status, row.fence, row.holder, row.wake_at, row.doc.labels) == ("running", 4, "driver-1", 12.5, {"team": "a"})
+    assert (row.status, row.fence, row.holder, row.wake_at, row.doc.labels) == (
+        "running",
+        4,
+        "driver-1",
+        12.5,
+        {"team": "a"},
+    )
 
 
 def test_change_doc_leaves_the_old_document_alone(store: Store) -> None:

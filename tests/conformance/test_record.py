@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.conformance.rows import get, insert, note, step
+
 from standfast import events as ev
 from standfast.abc import Store, Tx
 from standfast.rows import RunRow
 from standfast.stores.chain import GENESIS, link
 from standfast.stores.sqlite import SqliteStore
-from tests.conformance.rows import get, insert, note, step
 
 
 def test_events_are_numbered_without_gaps_and_read_in_order(store: Store) -> None:
@@ -119,6 +120,7 @@ class Intruder:
     def __init__(self, store: Store) -> None:
         assert isinstance(store, SqliteStore)
         self._db = sqlite3.connect(store.path, isolation_level=None)
+        self._db.execute("PRAGMA synchronous = OFF")
 
     def execute(self, sql: str, *values: Any) -> list[Any]:
         return self._db.execute(sql, values).fetchall()
@@ -190,14 +192,18 @@ def test_every_deleted_row_is_found(store: Store, run: RunRow, intruder: Intrude
     for row in rows:
         intruder.execute("DELETE FROM record WHERE seq = ?", row[1])
         assert trouble(store, run), f"row {row[1]} is missing"
-        intruder.execute("INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+        intruder.execute(
+            "INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?, ?, ?)", *row
+        )
     assert trouble(store, run) == ""
 
 
 def test_a_row_put_in_between_or_at_the_end_is_found(store: Store, run: RunRow, intruder: Intruder) -> None:
     for seq in (0, 100):
         values = (run.n, seq, 1.0, b"[]", None, None, bytes(32))
-        intruder.execute("INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+        intruder.execute(
+            "INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?, ?, ?)", *values
+        )
         assert trouble(store, run)
         intruder.execute("DELETE FROM record WHERE seq = ?", seq)
 
@@ -215,7 +221,9 @@ def test_every_swap_of_two_rows_is_found(store: Store, run: RunRow, intruder: In
 def test_a_record_with_recomputed_hashes_does_not_fit_the_head(store: Store, run: RunRow, intruder: Intruder) -> None:
     """Whoever can compute the chain anew is found by a head that was kept elsewhere."""
     previous = GENESIS
-    for rowid, seq, at, body, step_, state in intruder.execute("SELECT rowid, seq, at, body, step, state FROM record ORDER BY seq"):
+    for rowid, seq, at, body, step_, state in intruder.execute(
+        "SELECT rowid, seq, at, body, step, state FROM record ORDER BY seq"
+    ):
         new = body.replace(b"between", b"forged!") if seq > 2 else body
         previous = link(previous, run.n, seq, at, new, step_, state)
         intruder.execute("UPDATE record SET body = ?, hash = ? WHERE rowid = ?", new, previous, rowid)

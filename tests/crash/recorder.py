@@ -111,7 +111,8 @@ class Recorder:
 
     def connection(self, path: str) -> Connection:
         with as_sqlite3_errors():
-            raw = apsw.Connection(path, vfs=self._vfs.vfs_name)
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+            raw = apsw.Connection(path, flags=flags, vfs=self._vfs.vfs_name)
         raw.set_busy_timeout(int(self._busy_timeout * 1000))
         return Connection(raw, self._vfs)
 

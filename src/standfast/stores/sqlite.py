@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 from standfast.abc import Connect, Connection
 from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
@@ -29,12 +30,13 @@ BUSY_SECONDS = 0.9
 
 
 def connect_sqlite(path: str) -> Connection:
-    """The default connection: Python's own sqlite3."""
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    """The default connection: Python's own sqlite3. A path that begins with "file:" is a URI."""
+    uri = path.startswith("file:")
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri)
 
 
 class SqliteStore:
-    """Runs in one SQLite file."""
+    """Runs in one SQLite file. With `looks_only`, nothing at all is written until `create` is called."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class SqliteStore:
         connect: Connect = connect_sqlite,
         now: Callable[[], float] = time.time,
         busy_seconds: float = BUSY_SECONDS,
+        looks_only: bool = False,
     ) -> None:
         self._scratch = tempfile.mkdtemp(prefix="standfast-") if os.fspath(path) == ":memory:" else None
         self.path = Path(self._scratch, "memory.db") if self._scratch else Path(path)
@@ -53,7 +56,9 @@ class SqliteStore:
         self._all: list[Connection] = []
         self._lock = threading.Lock()
         self._generation = 0
-        self._checked = False
+        self._looks_only = looks_only
+        self._checked = False  # the file is ours and its tables can be read
+        self._current = False  # the schema is up to date
 
     # --- opening ----------------------------------------------------------------------------
 
@@ -63,6 +68,8 @@ class SqliteStore:
 
     def create(self) -> None:
         """Make the file if it is not there, and bring its schema up to date."""
+        if self._current:
+            return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
@@ -72,8 +79,13 @@ class SqliteStore:
                 f"the store {self.path} cannot be created: {error.strerror}",
                 hint="give a path in a folder that exists and can be written",
             ) from error
+        with self._lock:
+            if self._looks_only:
+                self._looks_only = False
+                self._generation += 1  # from now on every thread needs a connection that can write
         with self.errors():
-            self._migrate(self.open())
+            self._migrate(self._connection())
+        self._current = True
 
     def _migrate(self, c: Connection) -> None:
         version = self._version_of(c)
@@ -117,16 +129,42 @@ class SqliteStore:
 
     def open(self) -> Connection:
         """A new connection with the settings that every promise rests on."""
-        c = self._connect(os.fspath(self.path))
-        c.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
-        self._version_of(c)
-        mode = c.execute("PRAGMA journal_mode").fetchone()[0]
-        if mode != "wal":
-            c.execute("PRAGMA journal_mode = WAL")
-        c.execute(f"PRAGMA synchronous = {'OFF' if self._scratch else 'FULL'}")
+        c = self._connect_to_look() if self._looks_only else self._connect(os.fspath(self.path))
+        try:
+            c.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+            if not self._checked:
+                self._check(c)
+            if not self._looks_only:
+                if c.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                    c.execute("PRAGMA journal_mode = WAL")
+                c.execute(f"PRAGMA synchronous = {'OFF' if self._scratch else 'FULL'}")
+        except BaseException:
+            c.close()
+            raise
         with self._lock:
             self._all.append(c)
         return c
+
+    def _connect_to_look(self) -> Connection:
+        """A connection that cannot write: closing it does not even move the write-ahead log into the file."""
+        uri = f"file:{quote(os.path.abspath(self.path))}"  # noqa: PTH100 - links must stay as they are
+        c = self._connect(f"{uri}?mode=ro")
+        try:
+            c.execute("PRAGMA user_version").fetchone()
+        except sqlite3.OperationalError:
+            wal = Path(f"{self.path}-wal")
+            if os.access(self.path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size):
+                return c  # whoever uses it gets the error
+            c.close()
+            return self._connect(f"{uri}?immutable=1")  # on a read-only disk without a log nothing can change
+        return c
+
+    def _check(self, c: Connection) -> None:
+        """Refuse a file that is not ours or whose tables cannot even be begun to read, before anything is written."""
+        if self._version_of(c):
+            for (name,) in c.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                c.execute(f"SELECT * FROM {name} LIMIT 1").fetchone()  # noqa: S608 - names of our own schema
+            self._checked = True
 
     def close(self) -> None:
         """Close every connection; a store in memory is gone after this."""
@@ -228,7 +266,7 @@ class _Translate(contextlib.AbstractContextManager[None]):
         if isinstance(error, sqlite3.Error):
             translated = self._store.translate(error)
             if not isinstance(translated, StoreBusy):
-                self._store._forget()  # noqa: SLF001 - one idea in two classes
+                self._store._forget()
             raise translated from error
 
 

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from standfast.abc import Connection
+from standfast.errors import StoreDamaged
 from standfast.events import Event, decode
 from standfast.records import Effect, Hold, Json, Spent
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents, flights
@@ -168,7 +169,7 @@ class SqliteTx:
 
     def record(self, n: int, after: int, limit: int = 500) -> list[tuple[int, list[Event]]]:
         rows = self._c.execute(_Q["record_after"], (n, after, limit)).fetchall()
-        return [(r[0], [e for e in decode(bytes(r[2])) if e.seq > after]) for r in rows]
+        return [(r[0], [e for e in _events(n, r[0], r[2]) if e.seq > after]) for r in rows]
 
     def verify(self, row: RunRow) -> str:
         """Why the chain of this run does not hold, or an empty string."""
@@ -238,10 +239,10 @@ class SqliteTx:
         self._c.execute(_Q["update_mail"], (mail.status, to_json(mail), mail.id))
 
     def pending_mail(self, n: int) -> list[MailRow]:
-        return [_mail.validate_json(r[0]) for r in self._c.execute(_Q["pending_mail"], (n,)).fetchall()]
+        return [_letter(r[0]) for r in self._c.execute(_Q["pending_mail"], (n,)).fetchall()]
 
     def mail(self, n: int) -> list[MailRow]:
-        return [_mail.validate_json(r[0]) for r in self._c.execute(_Q["mail_of_run"], (n,)).fetchall()]
+        return [_letter(r[0]) for r in self._c.execute(_Q["mail_of_run"], (n,)).fetchall()]
 
     def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None:
         for idx, body in enumerate(bodies, first):
@@ -309,13 +310,34 @@ def _fits(previous: Any, run: int, found: Any) -> bool:
         return False
 
 
+def _unreadable(what: str, error: Exception) -> StoreDamaged:
+    return StoreDamaged(f"{what} cannot be read: {error}", hint="nothing was changed; restore a copy of the store")
+
+
 def _run(r: Any) -> RunRow | None:
     if r is None:
         return None
-    return RunRow(
-        *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], r[7], r[8], r[9], r[10], r[11]),
-        *(flights.validate_json(r[12]), _spent.validate_json(r[13]), documents.validate_json(r[14]), r[15], r[16], r[17]),
-    )
+    try:
+        return RunRow(
+            *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], r[7], r[8], r[9], r[10], r[11]),
+            *(flights.validate_json(r[12]), _spent.validate_json(r[13]), documents.validate_json(r[14]), r[15], r[16], r[17]),
+        )
+    except (TypeError, ValueError) as error:
+        raise _unreadable(f"the row of run {r[1]!r}", error) from error
+
+
+def _letter(raw: bytes) -> MailRow:
+    try:
+        return _mail.validate_json(raw)
+    except ValueError as error:
+        raise _unreadable("a piece of mail", error) from error
+
+
+def _events(run: int, seq: int, body: Any) -> list[Event]:
+    try:
+        return decode(bytes(body))
+    except (TypeError, ValueError) as error:
+        raise _unreadable(f"row {seq} of the record of run number {run}", error) from error
 
 
 def _call_doc(call: CallRow) -> bytes:
@@ -325,6 +347,13 @@ def _call_doc(call: CallRow) -> bytes:
 
 
 def _call(r: Any) -> CallRow:
+    try:
+        return _call_of(r)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(f"the row of call {r[2]!r}", error) from error
+
+
+def _call_of(r: Any) -> CallRow:
     effect: Effect = r[6]
     doc: dict[str, Any] = from_json(r[9])
     if doc["default"] is not None:

@@ -1,0 +1,370 @@
+"""The SQLite file: private, never changed by a look, never changed when it is not ours or not sound (R2, R37)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from tests.conformance.rows import insert, step
+
+from standfast import Done, Run, Runtime, StandfastError, UnknownRun, agent
+from standfast.errors import StoreDamaged, StoreError, StoreFailed, StoreTooNew
+from standfast.rows import LeaseRow
+from standfast.stores import sqlite as module
+from standfast.stores.sqlite import SqliteStore
+
+
+class Count(BaseModel):
+    n: int = 0
+
+
+@agent("counter")
+async def counter(run: Run[Count]) -> Done[int] | None:
+    run.state.n += 1
+    return Done(run.state.n) if run.state.n == 30 else None
+
+
+async def filled(path: Path) -> str:
+    """A store with a finished run in it, closed cleanly."""
+    async with Runtime(path, agents=[counter]) as runs:
+        run = await runs.start(counter, Count())
+        assert await run.result(timeout=30) == 30
+        return run.id
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every lasting file with its bytes and time; the -shm file is SQLite's memory, not the store."""
+    return {
+        f.name: (f.read_bytes(), f.stat().st_mtime_ns)
+        for f in folder.iterdir()
+        if not f.name.endswith("-shm") and not (f.name.endswith("-wal") and not f.stat().st_size)
+    }
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        store = SqliteStore(tmp_path / "runs.db")
+        store.create()
+        insert(store)
+        modes = {f.name: stat.S_IMODE(f.stat().st_mode) for f in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(old)
+    assert modes == {"runs.db": 0o600, "runs.db-wal": 0o600, "runs.db-shm": 0o600}
+
+
+def test_every_commit_is_on_the_disk_before_it_is_acknowledged(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    store.create()
+    db = store.open()
+    assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert db.execute("PRAGMA synchronous").fetchone()[0] == 2
+    store.close()
+
+
+async def test_a_store_in_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
+    async with Runtime(":memory:", agents=[counter]) as runs:
+        assert await (await runs.start(counter, Count())).result(timeout=30) == 30
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_thousand_verbs_do_not_open_a_thousand_files(tmp_path: Path) -> None:
+    async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+        store = runs._store
+        store.create()
+        insert(store)
+        for _ in range(20):
+            await runs.handle("r1").pause()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(100):
+            await runs.handle("r1").pause()
+        assert len(os.listdir("/proc/self/fd")) <= before + 5
+
+
+# --- a look writes nothing ----------------------------------------------------------------------------
+
+
+async def test_looking_at_a_store_that_is_not_there_creates_nothing(tmp_path: Path) -> None:
+    async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+        assert await runs.list() == []
+        with pytest.raises(UnknownRun):
+            await runs.handle("nobody").view()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_looking_changes_no_byte_of_a_closed_store(tmp_path: Path) -> None:
+    run = await filled(tmp_path / "runs.db")
+    before = contents(tmp_path)
+    async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+        assert [v.id for v in await runs.list()] == [run]
+        handle = runs.handle(run)
+        assert (await handle.view()).status == "done"
+        assert await handle.state() == {"n": 30}
+        assert await handle.result() == 30
+        assert len([e async for e in handle.events()]) > 30
+        await asyncio.sleep(0.3)  # its control thread ticks, and still writes nothing
+    assert contents(tmp_path) == before
+
+
+async def test_looking_changes_no_byte_of_what_a_killed_driver_left(tmp_path: Path) -> None:
+    """The write-ahead log stays as it is too: it is evidence, and the next driver's business."""
+    program = (
+        "import os, sys\nsys.path.insert(0, os.getcwd())\n"
+        "from tests.conformance.rows import insert, step\nfrom standfast.stores.sqlite import SqliteStore\n"
+        "s = SqliteStore(sys.argv[1]); s.create(); step(s, insert(s), b'[]\\n1'); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path / "runs.db"], check=False)
+    before = contents(tmp_path)
+    assert "runs.db-wal" in before
+    async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+        view = await runs.handle("r1").view()
+        assert (view.status, view.step) == ("queued", 1)
+    assert contents(tmp_path) == before
+
+
+async def test_a_verb_writes_and_a_look_sees_what_others_write(tmp_path: Path) -> None:
+    async with Runtime(tmp_path / "runs.db", agents=[counter]) as driving:
+        run = await driving.start(counter, Count(), id="r1")
+        await run.result(timeout=30)
+        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+            assert (await runs.handle("r1").view()).status == "done"
+            second = await driving.start(counter, Count(), id="r2")
+            assert await second.result(timeout=30) == 30
+            assert await runs.handle("r2").result(timeout=10) == 30
+            assert await runs.handle("r2").fork(at=3, id="r3")
+            assert await driving.handle("r3").result(timeout=30) == 30
+
+
+# --- files that are not sound, or not ours ---------------------------------------------------------------
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 100])
+
+
+def overwrite_everything_but_the_header(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"\xa5" * (len(data) - 4096))
+
+
+def overwrite_the_header(path: Path) -> None:
+    path.write_bytes(b"\xa5" * 4096 + path.read_bytes()[4096:])
+
+
+def make_text(path: Path) -> None:
+    path.write_text("this is no database\n" * 1000)
+
+
+def make_newer(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 9999")
+    db.close()
+
+
+def make_foreign(path: Path) -> None:
+    path.unlink()
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE runs (id TEXT)")
+    db.execute("INSERT INTO runs VALUES ('mine')")
+    db.commit()
+    db.close()
+
+
+def make_foreign_wal(path: Path) -> None:
+    make_foreign(path)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.close()
+
+
+DAMAGES: list[tuple[Callable[[Path], None], type[StoreError]]] = [
+    (truncate, StoreDamaged),
+    (overwrite_everything_but_the_header, StoreDamaged),
+    (overwrite_the_header, StoreDamaged),
+    (make_text, StoreDamaged),
+    (make_newer, StoreTooNew),
+    (make_foreign, StoreDamaged),
+    (make_foreign_wal, StoreDamaged),
+]
+
+
+@pytest.mark.parametrize(("damage", "error"), DAMAGES, ids=[d.__name__ for d, _ in DAMAGES])
+@pytest.mark.parametrize("drive", [True, False])
+async def test_a_file_that_is_not_sound_gives_a_clear_error_and_keeps_every_byte(
+    tmp_path: Path, damage: Callable[[Path], None], error: type[StoreError], drive: bool
+) -> None:
+    path = tmp_path / "runs.db"
+    await filled(path)
+    damage(path)
+    before = contents(tmp_path)
+    with pytest.raises(error) as told:
+        async with Runtime(path, agents=[counter] if drive else [], drive=drive) as runs:
+            await runs.list()
+    assert told.value.hint
+    assert str(path) in str(told.value)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("table", ["runs", "record", "calls", "leases", "signals", "mail"])
+async def test_a_table_whose_first_page_is_gone_is_found_before_anything_is_written(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "runs.db"
+    await filled(path)
+    db = sqlite3.connect(path)
+    root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
+    db.close()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\xa5" * 4096)
+    before = contents(tmp_path)
+    with pytest.raises(StoreDamaged):
+        async with Runtime(path, agents=[counter]):
+            pass
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("how", ["doc = '{\"budget\": 7}'", "doc = 'no json'", "in_flight = '7'", "spent = X'00'"])
+async def test_a_row_that_cannot_be_read_is_never_an_unknown_run(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "runs.db"
+    run = await filled(path)
+    db = sqlite3.connect(path)
+    db.execute(f"UPDATE runs SET {how}")
+    db.commit()
+    db.close()
+    async with Runtime(path, drive=False) as runs:
+        for act in (runs.handle(run).view, runs.handle(run).pause, runs.handle(run).settled):
+            with pytest.raises(StoreDamaged) as told:
+                await act()
+            assert told.value.hint
+
+
+async def test_a_record_row_that_cannot_be_read_is_named_as_damage(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    run = await filled(path)
+    db = sqlite3.connect(path)
+    db.execute("UPDATE record SET body = X'7b' WHERE seq = 5")
+    db.commit()
+    db.close()
+    async with Runtime(path, drive=False) as runs:
+        with pytest.raises(StoreDamaged):
+            _ = [e async for e in runs.handle(run).events()]
+
+
+# --- schema ------------------------------------------------------------------------------------------------
+
+
+def older(path: Path, *, lease: bool) -> None:
+    """The file as the schema before the newest would have left it."""
+    store = SqliteStore(path)
+    store.create()
+    step(store, insert(store), b"[]\n1")
+    if lease:
+        store.write(lambda tx: tx.put_lease(LeaseRow(id="d", counter=1, boot="b", pid=1, started="s", agents=[])))
+    store.close()
+
+
+async def test_a_migration_is_refused_while_a_process_uses_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "runs.db"
+    older(path, lease=True)
+    before = contents(tmp_path)
+    known = module.migrations()
+    monkeypatch.setattr(module, "migrations", lambda: (*known, ["CREATE TABLE newer (x)"]))
+    with pytest.raises(StoreError, match="older schema") as told:
+        async with Runtime(path, agents=[counter]):
+            pass
+    assert told.value.hint
+    assert contents(tmp_path) == before
+
+
+async def test_a_migration_keeps_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.db"
+    older(path, lease=False)
+    known = module.migrations()
+    monkeypatch.setattr(module, "migrations", lambda: (*known, ["CREATE TABLE newer (x)"]))
+    async with Runtime(path, agents=[counter]) as runs:
+        assert (await runs.handle("r1").view()).step == 1
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA user_version").fetchone()[0] == len(known) + 1
+    assert db.execute("SELECT count(*) FROM newer").fetchone()[0] == 0
+    db.close()
+
+
+async def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.db"
+    older(path, lease=False)
+    before = contents(tmp_path)
+    known = module.migrations()
+    monkeypatch.setattr(module, "migrations", lambda: (*known, ["CREATE TABLE newer (x)", "CREATE TABLE runs (x)"]))
+    with pytest.raises(StandfastError):
+        async with Runtime(path, agents=[counter]):
+            pass
+    assert contents(tmp_path) == before
+
+
+# --- places that cannot be written ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Path:
+    """A folder that nobody, not even root, can write to, with a store in it."""
+    if shutil.which("mount") is None or os.geteuid() != 0:
+        reason = "a read-only mount needs root and mount"
+        (pytest.fail if os.environ.get("STANDFAST_REQUIRE_TOOLS") else pytest.skip)(reason)
+    place = tmp_path / "mounted"
+    place.mkdir()
+    asyncio.run(filled(place / "runs.db"))
+    subprocess.run(["mount", "--bind", place, place], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+    yield place  # type: ignore[misc]
+    subprocess.run(["umount", place], check=True)
+
+
+def test_a_store_on_a_read_only_disk_says_so(read_only: Path) -> None:
+    async def drive() -> None:
+        async with Runtime(read_only / "runs.db", agents=[counter]):
+            pass
+
+    with pytest.raises(StoreFailed) as told:
+        asyncio.run(drive())
+    assert "writable" in told.value.hint
+
+
+def test_a_new_store_on_a_read_only_disk_says_so(read_only: Path) -> None:
+    async def drive() -> None:
+        async with Runtime(read_only / "new.db", agents=[counter]):
+            pass
+
+    with pytest.raises(StoreFailed) as told:
+        asyncio.run(drive())
+    assert told.value.hint
+
+
+def test_a_store_on_a_read_only_disk_can_still_be_looked_at(read_only: Path) -> None:
+    async def look() -> None:
+        async with Runtime(read_only / "runs.db", drive=False) as runs:
+            [view] = await runs.list()
+            assert view.status == "done"
+            with pytest.raises(StoreFailed):
+                await runs.handle(view.id).fork(at=1)
+
+    asyncio.run(look())
+
+
+async def test_a_folder_that_is_a_file_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreFailed) as told:
+        async with Runtime(tmp_path / "file" / "runs.db", agents=[counter]):
+            pass
+    assert told.value.hint
