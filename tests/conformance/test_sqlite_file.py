@@ -9,14 +9,15 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 from tests.conformance.rows import insert, step
+from tests.helpers import eventually
 
-from standfast import Done, Run, Runtime, StandfastError, UnknownRun, agent
+from standfast import Done, Run, RunHeld, Runtime, StandfastError, UnknownRun, agent
 from standfast.errors import StoreDamaged, StoreError, StoreFailed, StoreTooNew
 from standfast.rows import LeaseRow
 from standfast.stores import sqlite as module
@@ -86,10 +87,10 @@ async def test_a_thousand_verbs_do_not_open_a_thousand_files(tmp_path: Path) -> 
         insert(store)
         for _ in range(20):
             await runs.handle("r1").pause()
-        before = len(os.listdir("/proc/self/fd"))
+        before = len(list(Path("/proc/self/fd").iterdir()))
         for _ in range(100):
             await runs.handle("r1").pause()
-        assert len(os.listdir("/proc/self/fd")) <= before + 5
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 5
 
 
 # --- a look writes nothing ----------------------------------------------------------------------------
@@ -260,6 +261,28 @@ async def test_a_record_row_that_cannot_be_read_is_named_as_damage(tmp_path: Pat
             _ = [e async for e in runs.handle(run).events()]
 
 
+@pytest.mark.parametrize("damage", ["runs SET doc = '7' WHERE id = 'bad'", "record SET state = X'00' WHERE run = 1"])
+async def test_one_damaged_run_keeps_no_other_from_going_on(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "runs.db"
+    store = SqliteStore(path)
+    store.create()
+    insert(store, "bad", agent="counter", state=b'[]\n{"n": 0}')
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute(f"UPDATE {damage}")
+    db.commit()
+    db.close()
+    async with Runtime(path, agents=[counter]) as runs:
+        assert await (await runs.start(counter, Count())).result(timeout=30) == 30
+        if "runs" in damage:
+            await eventually(lambda: "run bad cannot be driven" in caplog.text)
+        else:
+            with pytest.raises(RunHeld, match="StoreDamaged"):
+                await runs.handle("bad").result(timeout=30)
+
+
 # --- schema ------------------------------------------------------------------------------------------------
 
 
@@ -317,7 +340,7 @@ async def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatc
 
 
 @pytest.fixture
-def read_only(tmp_path: Path) -> Path:
+def read_only(tmp_path: Path) -> Iterator[Path]:
     """A folder that nobody, not even root, can write to, with a store in it."""
     if shutil.which("mount") is None or os.geteuid() != 0:
         reason = "a read-only mount needs root and mount"
@@ -327,8 +350,8 @@ def read_only(tmp_path: Path) -> Path:
     asyncio.run(filled(place / "runs.db"))
     subprocess.run(["mount", "--bind", place, place], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
-    yield place  # type: ignore[misc]
-    subprocess.run(["umount", place], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def test_a_store_on_a_read_only_disk_says_so(read_only: Path) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from typing import Any
 
 from standfast.driver import Driver, claim_and_drive
 from standfast.env import Env
-from standfast.errors import StoreError
+from standfast.errors import StoreDamaged, StoreError
 from standfast.leases import Others
 from standfast.wedged import settle_wedged
 
+log = logging.getLogger("standfast")
 RELEASE_SECONDS = 10.0
 SCAN_SECONDS = 1.0
 WEDGED_SECONDS = 2.0
@@ -28,6 +30,7 @@ class LocalDriver:
         self.active: dict[str, Driver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: set[str] = set()
+        self._damaged: set[str] = set()  # their rows cannot be read: left alone until somebody touches them
         self._scheduled = False
         self._closing = False
         self._beat = time.monotonic()
@@ -52,7 +55,7 @@ class LocalDriver:
         except StoreError:
             return  # the control thread reports the trouble and looks again
         for id_, agent, status, holder in candidates:
-            if id_ in self.active or id_ in self._claiming or agent not in self._env.agents:
+            if id_ in self.active or id_ in self._claiming or id_ in self._damaged or agent not in self._env.agents:
                 continue
             if status == "queued" and not self._room(agent):
                 continue
@@ -81,6 +84,10 @@ class LocalDriver:
         del agent
         try:
             driver = await claim_and_drive(self._env, id_, self._others)
+        except StoreDamaged as error:
+            self._damaged.add(id_)
+            log.error("standfast: run %s cannot be driven: %s", id_, error)
+            return
         finally:
             self._claiming.discard(id_)
         if driver is None:
@@ -106,6 +113,7 @@ class LocalDriver:
     def touched(self, ids: list[str]) -> None:
         """Verbs have touched runs: close their gates in memory at once, whatever the event loop is doing."""
         for id_ in ids:
+            self._damaged.discard(id_)
             driver = self.active.get(id_)
             if driver is not None:
                 row = self._env.store.read(lambda tx, i=id_: tx.run(i))  # type: ignore[misc]

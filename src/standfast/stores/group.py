@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable
 
 from standfast.abc import Connection, Operation
-from standfast.errors import StoreBusy, StoreError
+from standfast.errors import StoreBusy, StoreDamaged, StoreError
 from standfast.stores.sqlite import SqliteStore
 from standfast.stores.sqlite_tx import SqliteTx
 
-SLOW_COMMIT = 0.004
+SLOW_COMMIT = 0.005
+SLOW_IN_A_ROW = 5  # a slow disk, not one slow moment
 RETRY_SECONDS = 0.25
 
 
@@ -33,7 +34,7 @@ class GroupWriter:
         self._scheduled = False
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
-        self._slow = False
+        self._slow_commits = 0
         self._apart: list[BaseException | None] = []
         self._closed = False
         self.trouble = ""
@@ -42,7 +43,7 @@ class GroupWriter:
     @property
     def idle(self) -> bool:
         """True when a flush would commit at once, in this thread."""
-        return self._thread is None and not self._slow
+        return self._thread is None and self._slow_commits < SLOW_IN_A_ROW
 
     def submit(self, op: Operation) -> None:
         """Have `op` committed with whatever else this tick brings."""
@@ -59,7 +60,7 @@ class GroupWriter:
         batch, self._queue = self._queue, []
         for op in batch:
             op.seal()
-        if self._slow or not self._commit_inline(batch):
+        if self._slow_commits >= SLOW_IN_A_ROW or not self._commit_inline(batch):
             self._commit_in_thread(batch)
 
     def close(self) -> None:
@@ -75,12 +76,10 @@ class GroupWriter:
     # --- committing -------------------------------------------------------------------------
 
     def _commit_inline(self, batch: list[Operation]) -> bool:
-        began = time.perf_counter()
         try:
             outcomes = self._commit(batch, wait=False)
         except StoreError:
             return False
-        self._slow = time.perf_counter() - began > SLOW_COMMIT
         self._tell(batch, outcomes)
         return True
 
@@ -102,7 +101,6 @@ class GroupWriter:
     def _commit_stubbornly(self, batch: list[Operation]) -> list[BaseException | None] | None:
         """Commit, however long the store is locked or broken; None once the writer is closed."""
         while not self._closed:
-            began = time.perf_counter()
             try:
                 outcomes = self._commit(batch, wait=True)
             except StoreBusy as error:
@@ -111,7 +109,6 @@ class GroupWriter:
                 self._say(str(error))
                 time.sleep(RETRY_SECONDS)
             else:
-                self._slow = time.perf_counter() - began > SLOW_COMMIT
                 self._say("")
                 return outcomes
         return None
@@ -151,14 +148,17 @@ class GroupWriter:
             tx = SqliteTx(c, self._store.now())
             for op in batch:
                 op.perform(tx)
+            began = time.perf_counter()
             c.execute("COMMIT")
+            self._slow_commits = self._slow_commits + 1 if time.perf_counter() - began > SLOW_COMMIT else 0
         except Exception as error:
             try:
                 c.execute("ROLLBACK")
             except sqlite3.Error:
                 # SQLite has rolled back by itself (disk full, I/O error): the connection is not trusted again.
                 self._drop()
-            if isinstance(error, sqlite3.Error | StoreError) and not isinstance(error, sqlite3.IntegrityError):
+            # A row that cannot be read, or a constraint, is that operation's trouble: the others go on.
+            if isinstance(error, sqlite3.Error | StoreError) and not isinstance(error, sqlite3.IntegrityError | StoreDamaged):
                 raise
             return error
         return None
