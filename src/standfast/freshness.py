@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -24,6 +24,13 @@ from standfast.tool import Call, Tool, unperformed
 if TYPE_CHECKING:
     from standfast.agent import Agent
     from standfast.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A reading that failed: different from every reading."""
+
+    why: str
 
 
 class Freshness:
@@ -67,17 +74,18 @@ class Freshness:
         wanted = facts if names is None else {name: facts[name] for name in names if name in facts}
         if wanted:
             now = await self._read(wanted)
-            self._note({name: replace(fact, result=now[name]) for name, fact in wanted.items()})
+            read = {name: value for name, value in now.items() if not isinstance(value, Unread)}
+            self._note({name: replace(wanted[name], result=value) for name, value in read.items()})
 
-    async def _read(self, facts: dict[str, Fact]) -> dict[str, JsonValue]:
+    async def _read(self, facts: dict[str, Fact]) -> dict[str, JsonValue | Unread]:
         """What each of these says now, all asked at once."""
         found = await asyncio.gather(*(self._read_one(name, fact) for name, fact in facts.items()))
         return dict(zip(facts, found, strict=True))
 
-    async def _read_one(self, name: str, fact: Fact) -> JsonValue:
+    async def _read_one(self, name: str, fact: Fact) -> JsonValue | Unread:
         tool = self._s.agent.tool(fact.tool) if fact.tool != FILE_CONTENT.name else FILE_CONTENT
         if tool is None:
-            return f"cannot be read: no tool {fact.tool} here"
+            return Unread(f"no tool {fact.tool} here")
         unperformed.set(None)  # this call is no part of a step; gather gave this reading a context of its own
         seconds = tool.timeout or tool.grace
         try:
@@ -86,9 +94,9 @@ class Freshness:
             value = await asyncio.wait_for(self._s.perform_plainly(tool, call.args), seconds)
             return from_json(tool.dump_result(value))  # type: ignore[no-any-return]
         except TimeoutError:
-            return f"cannot be read: no answer within {seconds} s"
+            return Unread(f"no answer within {seconds} s")
         except Exception as error:  # a reading that fails is a difference, and is shown as one
-            return f"cannot be read: {type(error).__name__}: {error}"
+            return Unread(f"{type(error).__name__}: {error}")
 
 
 def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:
@@ -119,9 +127,10 @@ def _tools(contract: Json) -> dict[str, Json]:
     return tools  # type: ignore[no-any-return]
 
 
-def _difference(old: JsonValue, new: JsonValue) -> str:
-    text = one_line_diff(old, new)
-    return text or f"{old!r} -> {new!r}"
+def _difference(old: JsonValue, new: JsonValue | Unread) -> str:
+    if isinstance(new, Unread):
+        return f"cannot be read: {new.why}"
+    return one_line_diff(old, new) or f"{old!r} -> {new!r}"
 
 
 async def _file_content(path: str) -> str | None:

@@ -100,21 +100,24 @@ class Preparing:
             for text, step in await s.freshness.stale():
                 differences.append(text)
                 back = min(back, step)
-        if differences and s.row.doc.accept_stale:
-            await self._accept_stale()
+        if s.row.doc.accept_stale:
+            await self._accept_stale(differences)
             return [], back
         return differences, back
 
-    async def _accept_stale(self) -> None:
+    async def _accept_stale(self, differences: list[str]) -> None:
+        """A person said to go on although things have changed: that counts once, for what was found now."""
         s = self.s
-        await s.freshness.refresh()
-        await s.flushed()
-        await self._adopt(None, note="a person accepted the differences")
+        text = "; ".join(differences)
+        if differences:
+            await s.freshness.refresh()
+            await s.flushed()
+            await self._adopt(None, note=f"a person accepted that it has changed: {text}")
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             del tx
             row.doc.accept_stale = False
-            return None, [ev.VerbNoted(verb="accept_stale", by=None, text="taken")], None
+            return None, [ev.VerbNoted(verb="accept_stale", by=None, text=text or "nothing had changed")], None
 
         await s.write(act)
 

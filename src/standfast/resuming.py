@@ -33,7 +33,7 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
         doc.diverged_ok = [str(key) for key in data] if isinstance(data, list) else []
     if "budget" in doc.holds or "loop" in doc.holds:
         doc.repeated = ("", 0)
-    doc.accept_stale = doc.accept_stale or ("stale" in doc.holds and ask.accept_stale)
+    doc.accept_stale = ask.accept_stale  # for whatever is found when the run is taken up
     doc.holds.clear()
     doc.error = None
     doc.stop = None
