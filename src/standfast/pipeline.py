@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from standfast.agent import Agent, Migrate
 from standfast.builtin_calls import ask
@@ -14,14 +14,15 @@ from standfast.run import Run
 from standfast.tool import Tool
 
 S = TypeVar("S")
-StageFn = Callable[[Run[S]], Awaitable[Again | None]]
+A = TypeVar("A", bound=Again | None)  # kept as it is declared: most stages return None
+StageFn: TypeAlias = Callable[[Run[S]], Coroutine[Any, Any, A]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage(Generic[S]):
     id: str
     title: str
-    fn: StageFn[S]
+    fn: StageFn[S, Again | None]
 
 
 class Pipeline(Agent[S, S]):
@@ -58,12 +59,12 @@ class Pipeline(Agent[S, S]):
             turn_for_unread=True,
         )
 
-    def stage(self, title: str) -> Callable[[StageFn[S]], StageFn[S]]:
+    def stage(self, title: str) -> Callable[[StageFn[S, A]], StageFn[S, A]]:
         """Add a stage. Return Again() to have it taken again after a boundary."""
         if not title.strip():
             raise Misuse("a stage needs a title", hint="it is what people see, and what a redirect rewrites")
 
-        def add(fn: StageFn[S]) -> StageFn[S]:
+        def add(fn: StageFn[S, A]) -> StageFn[S, A]:
             self._stages.append(_Stage(f"stage-{len(self._stages)}", title, fn))
             return fn
 
@@ -95,7 +96,10 @@ class Pipeline(Agent[S, S]):
         last = self._stages[-1]
         text = "\n".join(redirects)
         wanted = await run.call(
-            ask(f"All stages are done, then this came: {text!r}. Take {last.title!r} again?", ["take the stage again", "finish"])
+            ask(
+                f"All stages are done, then this came: {text!r}. Take {last.title!r} again?",
+                ["take the stage again", "finish"],
+            )
         )
         if wanted == "finish":
             return None

@@ -95,6 +95,9 @@ class Accepted:
     mail: str | None = None
     note: str = ""
 
+    def __bool__(self) -> Literal[True]:
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -112,7 +115,7 @@ class Refused:
     why: str
     choices: tuple[Choice, ...] = ()
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 
@@ -122,7 +125,7 @@ class TooLate:
 
     status: Status
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 

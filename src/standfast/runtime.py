@@ -181,7 +181,7 @@ class Runtime:
     async def start(
         self,
         agent: Agent[S, R],
-        state: S,
+        state: S | dict[str, Any] | str,
         *,
         id: str | None = ...,
         by: str | None = ...,
@@ -194,7 +194,7 @@ class Runtime:
     @overload
     async def start(
         self,
-        agent: Agent[Any, R] | str,
+        agent: str,
         state: Any,
         *,
         id: str | None = ...,
@@ -204,7 +204,7 @@ class Runtime:
         labels: dict[str, str] | None = ...,
         deadline: float | None = ...,
         request_id: str | None = ...,
-    ) -> Handle[R]: ...
+    ) -> Handle[Any]: ...
     async def start(
         self,
         agent: Any,

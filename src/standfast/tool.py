@@ -20,6 +20,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
+    Unpack,
     cast,
     get_args,
     get_origin,
@@ -37,6 +38,7 @@ from standfast.records import Effect, Happened, Json, NotHappened, Performed, Se
 
 P = ParamSpec("P")
 R = TypeVar("R")
+B = TypeVar("B")
 
 Before = Callable[..., Awaitable[Any]]
 UndoFn = Callable[[Performed[Any, Any]], Awaitable[None]]
@@ -341,26 +343,53 @@ class Decorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> Tool[P, R]: ...
 
 
+class DecoratorFor(Protocol[R]):
+    """What `@tool(undo=...)` gives: it takes functions whose result the undo was written for."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+class Declared(TypedDict, total=False):
+    """What a tool may declare besides how it is undone."""
+
+    effect: Effect
+    settles: Settles
+    confirm: Confirm
+    process: bool
+    retries: int
+    timeout: float | None
+    grace: float
+    kind: str
+    name: str | None
+
+
 @overload
 def tool(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
 @overload
 def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(
-    *,
-    effect: Effect = "write",
-    before: Before | None = None,
-    undo: UndoFn | None = None,
-    settles: Settles = "step",
-    probe: Probe | None = None,
-    confirm: Confirm = None,
-    process: bool = False,
-    retries: int = 0,
-    timeout: float | None = None,
-    grace: float = 2.0,
-    kind: str = "tool",
-    name: str | None = None,
+    *, before: Before | None = None, undo: None = None, probe: None = None, **declared: Unpack[Declared]
 ) -> Decorator: ...
+@overload
+def tool(
+    *,
+    before: None = None,
+    undo: Callable[[Performed[R, None]], Awaitable[None]] | None = None,
+    probe: Callable[[Performed[R, None]], Awaitable[Happened | NotHappened | None]] | None = None,
+    **declared: Unpack[Declared],
+) -> DecoratorFor[R]: ...
+@overload
+def tool(
+    *,
+    before: Callable[..., Awaitable[B]],
+    undo: Callable[[Performed[R, B]], Awaitable[None]] | None = None,
+    probe: Callable[[Performed[R, B]], Awaitable[Happened | NotHappened | None]] | None = None,
+    **declared: Unpack[Declared],
+) -> DecoratorFor[R]: ...
 def tool(fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     """Make a tool of an async or plain function; BadTool if it could not keep what it declares."""
 
