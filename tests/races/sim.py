@@ -1,0 +1,307 @@
+"""Two processes on one real SQLite file, in one virtual loop: they can crash, freeze and race, by a seed.
+
+Only threads and time are stand-ins. The control thread's work is done by the loop, at places
+the seed picks: in a later turn, or right before or after any transaction of anybody, which is
+where a real thread would come between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from unittest import mock
+
+from standfast import Runtime, control_thread, leases, runtime
+from standfast.abc import Point, Tx
+from standfast.drivers import local
+from standfast.leases import Others
+from standfast.stores import group
+from tests.races.virtual import VirtualClock, VirtualLoop
+from tests.races.world import Process, World
+from tests.races.zoo import AGENTS
+
+T = TypeVar("T")
+LEASE = 10.0
+
+
+class Hooks:
+    """Work that a control thread would do, waiting for its place between the transactions of others."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._inside = False
+        self._before: list[Callable[[], None]] = []
+        self._after: list[Callable[[], None]] = []
+        self.committed: list[Callable[[], None]] = []  # told of every commit
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Have `work` done somewhere soon."""
+        loop = asyncio.get_running_loop()
+        place = self._rng.random()
+        if place < 0.4:
+            loop.call_soon(work)
+            return
+        once = _once(work)
+        (self._before if place < 0.7 else self._after).append(once)
+        loop.call_later(self._rng.choice((0.0, 0.002, 0.05)), once)
+
+    def around(self, sql: str, execute: Callable[[], Any]) -> Any:
+        if self._inside:
+            return execute()
+        if sql.startswith("BEGIN"):
+            self._run(self._before)
+        result = execute()
+        if sql == "COMMIT":
+            self._run(self._after)
+            for tell in self.committed:
+                tell()
+        return result
+
+    def _run(self, waiting: list[Callable[[], None]]) -> None:
+        works, waiting[:] = waiting[:], []
+        self._inside = True
+        try:
+            for work in works:
+                work()
+        finally:
+            self._inside = False
+
+
+def _once(work: Callable[[], None]) -> Callable[[], None]:
+    left = [work]
+
+    def do() -> None:
+        if left:
+            left.pop()()
+
+    return do
+
+
+class Connection:
+    """A connection of sqlite3 that lets others in between its transactions."""
+
+    def __init__(self, path: str, hooks: Hooks) -> None:
+        self._real = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        self._hooks = hooks
+        self._writing = False
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        if sql == "PRAGMA synchronous = FULL":
+            sql = "PRAGMA synchronous = OFF"  # what a power cut leaves is another test's concern
+        if sql == "BEGIN IMMEDIATE" or (sql == "COMMIT" and self._writing):
+            self._writing = sql != "COMMIT"
+            return self._hooks.around(sql, lambda: self._real.execute(sql, parameters))
+        return self._real.execute(sql, parameters)
+
+    def close(self) -> None:
+        self._real.close()
+
+
+class LoopControl(control_thread.ControlThread):
+    """The control thread without a thread."""
+
+    hooks: Hooks
+    frozen = False
+    stopped = False
+
+    def start(self) -> None:
+        self._signal = self._store.read(lambda tx: tx.last_signal())
+        self._seen_soon = False
+        self.hooks.committed.append(self._somebody_committed)
+        self._every_tick()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def call(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+
+        def do() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - belongs to whoever asked
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.hooks.put(do)
+        return future
+
+    def _somebody_committed(self) -> None:
+        if not self._seen_soon and not self.stopped:
+            self._seen_soon = True
+            asyncio.get_running_loop().call_later(0.003, self._look)
+
+    def _look(self) -> None:
+        self._seen_soon = False
+        if not self.stopped and not self.frozen:
+            self._watch()
+
+    def _every_tick(self) -> None:
+        if self.stopped:
+            return
+        if not self.frozen:
+            self._tick()
+        asyncio.get_running_loop().call_later(0.25, self._every_tick)
+
+
+class SeededIds:
+    """Ids that are the same for the same seed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._n = itertools.count(1)
+
+    def run(self) -> str:
+        return f"run-{self._name}{next(self._n)}"
+
+    def mail(self) -> str:
+        return f"mail-{self._name}{next(self._n):04}"
+
+    def process(self) -> str:
+        return f"driver-{self._name}{next(self._n)}"
+
+
+class Node(Runtime):
+    """One process of the simulation."""
+
+    def __init__(self, name: str, path: Path, world: World, hooks: Hooks, rng: random.Random) -> None:
+        self.process = Process(world, name)
+        loop = asyncio.get_running_loop()
+        super().__init__(
+            path,
+            AGENTS,
+            provide={Process: self.process},
+            clock=VirtualClock(loop),
+            ids=SeededIds(name),
+            connect=lambda where: Connection(where, hooks),
+            points=self,
+            lease_seconds=LEASE,
+        )
+        self._others = Others(LEASE, loop.time)
+        self._rng = rng
+        self._thaw = asyncio.Event()
+        self._thaw.set()
+
+    async def reached(self, run: str, tool: str, point: Point) -> None:
+        """A frozen process stands still here; others are sometimes slow here."""
+        await self._thaw.wait()
+        if self._rng.random() < 0.25:
+            await asyncio.sleep(self._rng.choice((0.0, 0.001, 0.02, 0.4)))
+        await self._thaw.wait()
+
+    async def control(self, act: Callable[[Tx], T]) -> T:
+        """As Runtime; the world notes when the verb was decided."""
+
+        def noted(tx: Tx) -> T:
+            answer = act(tx)
+            self.process.world.note("answer", "", data=answer)
+            return answer
+
+        return await super().control(noted)
+
+    async def crash(self) -> None:
+        """As kill -9, and a new process in its place."""
+        self.process.life += 1
+        self._control.frozen = False
+        self._thaw.set()
+        await self.restart_driver()
+
+    async def freeze(self, seconds: float) -> None:
+        """As SIGSTOP and SIGCONT: its lease is not kept, its calls stand still."""
+        self._control.frozen = True
+        self._thaw.clear()
+        life = self.process.life
+        await asyncio.sleep(seconds)
+        if self.process.life == life:
+            self._thaw.set()
+            self._control.frozen = False
+
+    @property
+    def _control(self) -> LoopControl:
+        assert isinstance(self._thread, LoopControl)
+        return self._thread
+
+
+class Sim:
+    """What a scenario has at hand."""
+
+    def __init__(self, seed: int, loop: VirtualLoop, folder: str) -> None:
+        self.rng = random.Random(seed)
+        self.world = World(random.Random(seed + 1), loop.time)
+        self.hooks = Hooks(random.Random(seed + 2))
+        self.path = Path(folder, "runs.db")
+        self.nodes: list[Node] = []
+        self._kept: set[asyncio.Task[None]] = set()
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """A freeze under way."""
+        self._kept.add(task)
+
+    async def calm(self) -> None:
+        """Until no process is frozen any more."""
+        if self._kept:
+            await asyncio.wait(self._kept)
+
+    @contextlib.asynccontextmanager
+    async def processes(self, *names: str) -> AsyncIterator[list[Node]]:
+        """Processes on the store, all driving."""
+        async with contextlib.AsyncExitStack() as stack:
+            for name in names:
+                node = Node(name, self.path, self.world, self.hooks, random.Random(self.rng.random()))
+                self.nodes.append(node)
+                await stack.enter_async_context(node)
+            yield self.nodes
+
+
+@contextlib.contextmanager
+def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
+    control = type("SeededControl", (LoopControl,), {"hooks": hooks})
+    time = SimpleNamespace(monotonic=loop.time)
+    with (
+        mock.patch.object(runtime, "ControlThread", control),
+        mock.patch.object(leases, "time", time),
+        mock.patch.object(local, "time", time),
+        mock.patch.object(group, "SLOW_COMMIT", 1e9),
+    ):
+        yield
+
+
+def simulate(seed: int, scenario: Callable[[Sim], Any]) -> None:
+    """Run one scenario in a loop, a store and a world of its own; raises what it finds."""
+    loop = VirtualLoop()
+    errors: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    try:
+        with tempfile.TemporaryDirectory(prefix="standfast-race-") as folder:
+            sim = Sim(seed, loop, folder)
+            with _stand_ins(loop, sim.hooks):
+                try:
+                    loop.run_until_complete(scenario(sim))
+                finally:
+                    _sweep(loop)
+    finally:
+        loop.close()
+    for context in errors:
+        if "was destroyed but it is pending" in context["message"]:
+            continue  # a crash leaves tasks standing, as it should
+        error = context.get("exception")
+        raise AssertionError(f"the loop was told: {context['message']}: {error!r}") from error
+
+
+def _sweep(loop: VirtualLoop) -> None:
+    """Tasks that a crash left standing."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    with contextlib.suppress(BaseException):
+        loop.run_until_complete(asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10))
