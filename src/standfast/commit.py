@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic_core import from_json
 
 from standfast import events as ev
 from standfast.abc import Tx
@@ -22,6 +24,7 @@ from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt
 
 if TYPE_CHECKING:
+    from standfast.flight import Flight, Outcome
     from standfast.session import Session
 
 T = TypeVar("T")
@@ -111,7 +114,7 @@ class StepCommit:
         for admission in self.admissions:
             admission.admitted = False
         self._end()
-        self.session.commit_failed(error)
+        self.session.commit_failed(self, error)
 
     def _end(self) -> None:
         self.done = True
@@ -208,6 +211,8 @@ class StepCommit:
             if e.row is None:
                 continue
             if e.known:
+                if row.status != "running":
+                    _keep_ledger_marks(tx, e.row)
                 tx.update_call(e.row)
             elif boundary is None:
                 tx.insert_call(e.row)
@@ -239,6 +244,13 @@ class StepCommit:
                 tx.update_mail(mail)
 
 
+def _keep_ledger_marks(tx: Tx, call: CallRow) -> None:
+    """A stop may have written into the ledger while the call was in flight."""
+    old = tx.call(call.run, call.id)
+    if old is not None:
+        call.undo, call.tries, call.undo_reason = old.undo, old.tries, old.undo_reason
+
+
 def _step_leaves_traces(doc: RunDoc) -> bool:
     return bool(doc.values or doc.set_back or doc.branch or doc.diverged_ok)
 
@@ -248,6 +260,43 @@ def _forget_step(doc: RunDoc) -> None:
     doc.set_back = False
     doc.branch = False
     doc.diverged_ok = []
+
+
+def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -> Ended:
+    """What the journal and the record keep of a call that has ended."""
+    tool = flight.call.tool
+    effects = tool.effect in ("write", "irreversible")
+    row = flight.row
+    known = row is not None
+    if row is None:
+        row = CallRow(
+            run=n,
+            id=flight.id,
+            epoch=epoch,
+            step=step,
+            attempt=flight.attempt,
+            tool=tool.name,
+            kind=tool.kind,
+            effect=tool.effect,
+            status="finished",
+            args=flight.call.raw,
+            title=flight.ref.title,
+            since=flight.ref.since,
+        )
+    else:
+        row = replace(row)
+    if outcome.kind == "finished":
+        row.status, row.result = "finished", outcome.raw
+        return Ended(flight.id, ev.CallFinished(call=flight.id, result=from_json(outcome.raw)), row, known)
+    if outcome.kind == "cut":
+        row.status = "in_doubt" if effects else "cut"
+        word = "in_doubt" if effects else "aborted"
+        return Ended(flight.id, ev.CallCut(call=flight.id, outcome=word, why=""), row, known)
+    row.status = "not_performed" if outcome.kind == "not_performed" else "failed"
+    row.error, row.message = outcome.error, outcome.message
+    unknown = effects and row.status == "failed"
+    event = ev.CallFailed(call=flight.id, error=outcome.error, message=outcome.message, effect_unknown=unknown)
+    return Ended(flight.id, event, row, known)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from typing import Any
 
@@ -13,20 +12,20 @@ from standfast.claiming import claim
 from standfast.control import Ask, begin_rewind, cancel_one
 from standfast.endings import Endings
 from standfast.env import Env
-from standfast.errors import Fenced, NotStorable
+from standfast.errors import Fenced, NotStorable, StoreBusy, StoreFailed
 from standfast.events import Event
-from standfast.freshness import contract_differences
 from standfast.journal import Journal
 from standfast.leases import Others
-from standfast.performed import probe
+from standfast.outliving import still_left
 from standfast.plan import Plan
-from standfast.records import Happened, NotHappened, Residue, Spent
-from standfast.rows import CallRow, ErrorInfo, RunRow, Stop
+from standfast.preparing import Preparing
+from standfast.records import Residue, Spent
+from standfast.rows import CallRow, RunRow, Stop
 from standfast.run import Run
-from standfast.scope import Attempt, current_attempt
+from standfast.scope import SUSPEND_DEADLINE, Attempt, current_attempt, stop_tasks
 from standfast.session import Session
-from standfast.snapshots import pack, unpack
-from standfast.stepping import Stepper, Turn
+from standfast.snapshots import unpack
+from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
 from standfast.stops import enter, hold, partial_output, settle_pause, settle_rewind
 from standfast.undo import Ledger
@@ -38,11 +37,11 @@ IDLE_QUESTIONS = 0.05
 class Driver:
     """Drives one run that this process has claimed."""
 
-    def __init__(self, env: Env, row: RunRow, *, holder_was_dead: bool, others: Others) -> None:
-        self.s = Session(env, row, env.agents[row.agent], holder_was_dead=holder_was_dead)
-        self._others = others
+    def __init__(self, env: Env, row: RunRow) -> None:
+        self.s = Session(env, row, env.agents[row.agent])
         self._ledger = Ledger(self.s)
         self._endings = Endings(self.s, self._ledger)
+        self._preparing = Preparing(self.s)
         self._stepper: asyncio.Task[Turn] | None = None
         self._releasing = ""
         self._extra_residue: list[Residue] = []
@@ -82,14 +81,12 @@ class Driver:
     async def _run(self) -> None:
         s = self.s
         s.shut = False
-        if not await self._prepare():
-            return
-        while s.row.status == "running" and not self._releasing:
+        ready = await self._prepared()
+        while ready and s.row.status == "running" and not self._releasing:
             try:
                 self._begin_attempt()
             except NotStorable as error:
-                info = ErrorInfo(type(error).__name__, error.message, "", error.hint)
-                await self._endings.held_for_error(info)
+                await self._endings.held_for_error(told(error))
                 return
             try:
                 await self._supervise()
@@ -98,6 +95,28 @@ class Driver:
                     s.attempt.closed = True
         if self._releasing and s.row.status == "running":
             await self._release()
+
+    async def _prepared(self) -> bool:
+        """Look at code and world first, unless a verb comes meanwhile; what raises there holds the run."""
+        s = self.s
+        work = s.own(self._preparing.prepare())
+        work.add_done_callback(lambda _: s.wake.set())
+        try:
+            while not work.done():
+                await self._woken()
+                if s.row.status != "running" or self._releasing:
+                    break
+        finally:
+            await stop_tasks({work}, SUSPEND_DEADLINE)
+        if not work.done() or work.cancelled():
+            return False
+        try:
+            return bool(work.result())
+        except (Fenced, StoreBusy, StoreFailed):
+            raise
+        except Exception as error:  # a migrate of the user's, say: told like an error of a step
+            await self._endings.held_for_error(told(error))
+            return False
 
     def _begin_attempt(self) -> None:
         """Load what is durable, and take the step from its beginning."""
@@ -237,7 +256,7 @@ class Driver:
         """Write how the calls that the stop found in flight have ended."""
         s = self.s
         outcomes, s.outcomes = s.outcomes, []
-        residue, self._extra_residue = self._extra_residue, []
+        residue, self._extra_residue = [*self._extra_residue, *still_left(s)], []
         begun = list(s.begun)
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
@@ -302,136 +321,17 @@ class Driver:
     async def _end_turn(self, turn: Turn) -> None:
         s = self.s
         await s.flushed_or_fenced()
-        if s.row.status == "running" or turn.kind != "error":
+        if turn.kind == "error" and s.agent.on_error == "fail" and s.row.status == "running":
+            await self._fail(turn)
+        elif s.row.status == "running" or turn.kind != "error":
             await self._endings.turn(turn)
 
-    # --- before the first step ------------------------------------------------------------------------
-
-    async def _prepare(self) -> bool:
-        """Settle doubts and compare the world; False if that holds the run."""
-        s = self.s
-        trouble = s.env.store.read(lambda tx: tx.verify_snapshot(s.row))
-        if trouble:
-            await self._endings.held_for_error(ErrorInfo("StoreDamaged", trouble, "", "restore a copy of the store"))
-            return False
-        await self._same_code()
-        stale = await self._stale()
-        doubts = await self._doubts()
-        if not stale and not doubts:
-            return s.row.status == "running"
-
-        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            if stale:
-                hold(row, "stale", tx.now, "; ".join(stale))
-            if doubts:
-                hold(row, "in_doubt", tx.now, "; ".join(doubts))
-            if row.status != "running":
-                return None, [ev.VerbNoted(verb="hold", by=None, text="; ".join([*stale, *doubts]))], None
-            enter(row, "paused", tx.now)
-            return None, [ev.RunPaused(holds=list(row.doc.holds), text="; ".join([*stale, *doubts]))], None
-
-        await s.write(act)
-        return False
-
-    async def _same_code(self) -> None:
-        """Bring an old state to new code, if the agent says how."""
-        s = self.s
-        agent = s.agent
-        if s.row.doc.contract == agent.contract_id:
-            return
-
-        def look(tx: Tx) -> tuple[Any, bytes]:
-            found = tx.snapshot(s.row)
-            assert found is not None
-            return tx.contract(s.row.doc.contract), found[1]
-
-        old, snapshot = s.env.store.read(look)
-        changed = contract_differences(old or {}, agent)
-        if not changed:
-            await self._adopt(None)
-        elif agent.migrate is not None:
-            plan, raw = unpack(snapshot)
-            state = agent.migrate(s.agent_json(raw))
-            if inspect.isawaitable(state):
-                state = await state
-            new, logs = agent.state_codec.dump_new(agent.state_codec.accept(state))
-            await self._adopt(pack(plan, new), logs, f"migrated: {'; '.join(changed)}")
-
-    async def _adopt(self, state: bytes | None, logs: Any = (), note: str = "") -> None:
-        agent = self.s.agent
-
-        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            tx.put_contract(agent.contract_id, agent.name, agent.contract)
-            row.doc.contract = agent.contract_id
-            row.doc.set_back = row.doc.set_back or state is not None
-            for name, first, bodies in logs:
-                tx.append_log(name, first, bodies)
-            return None, [ev.VerbNoted(verb="adopt", by=None, text=note or "the code is compatible")], state
-
-        await self.s.write(act)
-
-    async def _stale(self) -> list[str]:
-        s = self.s
-        differences: list[str] = []
-        if s.row.doc.contract != s.agent.contract_id:
-            old = s.env.store.read(lambda tx: tx.contract(s.row.doc.contract))
-            differences += contract_differences(old or {}, s.agent)
-        if s.row.attempt > 1:
-            differences += await s.freshness.stale()
-        if differences and s.row.doc.accept_stale:
-            await self._accept_stale()
-            return []
-        return differences
-
-    async def _accept_stale(self) -> None:
-        s = self.s
-        await s.freshness.refresh()
-        await s.flushed()
-        await self._adopt(None, note="a person accepted the differences")
-
-        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            del tx
-            row.doc.accept_stale = False
-            return None, [ev.VerbNoted(verb="accept_stale", by=None, text="taken")], None
-
-        await s.write(act)
-
-    async def _doubts(self) -> list[str]:
-        """Ask the probes; say what stays in doubt."""
-        s = self.s
-        rows = s.env.store.read(lambda tx: tx.open_calls(s.row.n))
-        left: list[str] = []
-        for row in rows:
-            if row.status not in ("in_doubt", "check"):
-                continue
-            tool = s.tool_of(row)
-            answer = "its code is not here" if tool is None else await probe(tool, row)
-            if isinstance(answer, NotHappened) and not s.holder_was_dead:
-                answer = "its old driver may still be alive"
-            if isinstance(answer, str):
-                left.append(f"{row.tool}: it is not known whether this happened ({answer})")
-                await self._decide(row, "in_doubt", None)
-            elif isinstance(answer, Happened):
-                assert tool is not None
-                await self._decide(row, "finished", tool.dump_result(answer.result))
-            else:
-                await self._decide(row, "not_begun", None)
-        return left
-
-    async def _decide(self, call: CallRow, status: Any, result: bytes | None) -> None:
-        if call.status == status:
-            return
-
-        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            del row
-            call.status, call.result = status, result
-            tx.update_call(call)
-            if status == "in_doubt":
-                return None, [ev.CallInDoubt(call=call.id, tool=call.tool, why="the probe does not know")], None
-            decision: Any = "happened" if status == "finished" else "not_happened"
-            return None, [ev.CallResolved(call=call.id, decision=decision, by=None, reason="its probe")], None
-
-        await self.s.write(act)
+    async def _fail(self, turn: Turn) -> None:
+        """What is in flight is cut before anything of it is undone."""
+        assert turn.error is not None
+        if await self._endings.begin_failing(turn.error):
+            await self._stop("cancel")
+            await self._endings.fail(turn.error)
 
     # --- settling -------------------------------------------------------------------------------------
 
@@ -504,16 +404,5 @@ class Driver:
 
 async def claim_and_drive(env: Env, run_id: str, others: Others) -> Driver | None:
     """Claim a run; None if it is not to be had."""
-    holders: list[bool] = []
-
-    def take(tx: Tx) -> RunRow | None:
-        found = claim(tx, run_id, env.lease.id, env.agents, others)
-        if found is None:
-            return None
-        holders.append(found[1])
-        return found[0]
-
-    row = await env.unfenced(take)
-    return None if row is None else Driver(env, row, holder_was_dead=holders[-1], others=others)
-
-
+    row = await env.unfenced(lambda tx: claim(tx, run_id, env.lease.id, env.agents, others))
+    return None if row is None else Driver(env, row)

@@ -36,7 +36,7 @@ class Endings:
         elif turn.kind == "idle":
             await self._idle(turn)
         elif turn.kind == "error" and turn.error is not None:
-            await (self._fail(turn.error) if self._s.agent.on_error == "fail" else self.held_for_error(turn.error))
+            await self.held_for_error(turn.error)
 
     # --- done -------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class Endings:
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
             if row.status == "running" and self._owes_a_turn(row, unread):
                 return False, [], None
-            return bool(mark_locks(tx, row)), [], None
+            return bool(mark_locks(tx, row) or pending_undos(tx, row)), [], None
 
         if await self._s.write(act):
             await self._ledger.work()
@@ -145,20 +145,35 @@ class Endings:
         s.shut = True
         await s.write(act)
 
-    async def _fail(self, error: ErrorInfo) -> None:
-        """Failed, because the agent asked for that; the step in flight is undone first."""
+    async def begin_failing(self, error: ErrorInfo) -> bool:
+        """Close the gate for a run that is to fail, because its agent asked for that; children are cancelled."""
         s = self._s
 
         def begin(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
             if row.status != "running":
                 return False, [], None
             row.doc.error = error
-            row.doc.stop = Stop("fail", tx.now, tx.now, reason=error.message, trigger="error")
-            mark_undo(tx, row, "step")
+            row.doc.stop = Stop("fail", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight))
+            for child in tx.children(row.id, live=True):
+                child_row = tx.run(child)
+                if child_row is not None and child_row.status != "cancelling":
+                    cancel_one(tx, child_row, Ask(reason="its parent has failed"), "step", soft=False, is_dead=lambda *_: False)
             failed = ev.StepFailed(
                 step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback
             )
             return True, [failed], None
+
+        s.shut = True
+        return await s.write(begin)
+
+    async def fail(self, error: ErrorInfo) -> None:
+        """Failed; the step in flight is undone first. A cancel that came meanwhile has won."""
+        s = self._s
+
+        def mark(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
+            if row.status == "running":
+                mark_undo(tx, row, "step")
+            return row.status == "running", [], None
 
         def end(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             if row.status != "running":
@@ -168,7 +183,8 @@ class Endings:
             enter(row, "failed", tx.now)
             return None, [*events, ev.RunFailed(error=f"{error.type}: {error.message}", traceback=error.traceback)], None
 
-        if await s.write(begin):
+        await self._children_end()
+        if await s.write(mark):
             await self._ledger.work()
             await s.write(end)
 

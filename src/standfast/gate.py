@@ -7,18 +7,18 @@ running and fence and attempt are this driver's. A refused call never returns.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import from_json
 
 from standfast import budget as budgets
-from standfast import events as ev
+from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
 from standfast.children import insert_child, wait_for_child
-from standfast.commit import Admission, Ended
+from standfast.commit import Admission
 from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, Fenced
 from standfast.flight import Flight, Outcome
+from standfast.outliving import late
 from standfast.performed import before_codec
 from standfast.performing import perform
 from standfast.questions import question_row
@@ -74,6 +74,8 @@ class Gate:
                 return self._replayed(call, known)
         if known is not None and known.status == "approved" and known.args != call.raw:
             call = call.tool.parse(known.args)
+            if made is not None:
+                made.discard(call)
         outcome = await self._perform(run, call, id_, known, title or "", why or "")
         return self._value(call, id_, outcome)
 
@@ -141,17 +143,19 @@ class Gate:
         tool = call.tool
         effects = tool.effect in ("write", "irreversible")
         before: bytes | None = None
+        facts: list[str] = []
         if effects:
             if s.journal.rows:
                 await self._diverges(run, call, id_)
             if tool.before is not None:
                 before = await self._before(call, id_)
-            await s.freshness.before_write()
+            facts = await s.freshness.holding()
         ref = CallRef(id_, tool.name, tool.effect, s.env.store.now(), title)
         row = None
         if effects or tool.kind in ("sleep", "child") or known is not None:
             row = self._row(run, call, ref, known, before)
         flight = await self._admit(run, call, ref, row, known is not None, why)
+        flight.facts = facts
         if s.env.performed is not None:
             s.env.performed[tool.name] = s.env.performed.get(tool.name, 0) + 1
         if isinstance(call, ChildCall):
@@ -160,14 +164,16 @@ class Gate:
             assert row is not None and row.wake_at is not None
             return await self._waiting(flight, _sleep_until(s, row.wake_at))
         if not effects and tool.is_async and not tool.process and tool.timeout is None:
-            return await self._inline(flight)
+            return await self._inline(run, flight)
         return await self._owned(run, flight)
 
     async def _before(self, call: Call[Any], id_: str) -> bytes:
         tool = call.tool
-        assert tool.before is not None
+        read = tool.before
+        assert read is not None
+        beside = Flight(self._s, id_, call, CallRef(id_, tool.name, tool.effect), 0, None)
         try:
-            return before_codec(tool).dump(await tool.before(**call.args))
+            return before_codec(tool).dump(await aside(beside, lambda: read(**call.args), None))
         except Exception as error:
             raise CallFailed(
                 f"what {tool.name} needs for its undo could not be read: {error}",
@@ -241,7 +247,7 @@ class Gate:
         if not s.env.lease.fresh and not await s.still_mine():
             await asyncio.get_running_loop().create_future()  # fenced: the attempt is about to be cut
 
-    async def _inline(self, flight: Flight) -> Outcome:
+    async def _inline(self, run: Run[Any], flight: Flight) -> Outcome:
         s = self._s
         flight.task = asyncio.current_task()
         try:
@@ -249,8 +255,14 @@ class Gate:
             if s.env.points is not None:
                 await s.env.points.reached(s.row.id, flight.call.tool.name, "performed")
         except asyncio.CancelledError:
-            s.ended(flight, Outcome("cut"))
+            if flight.abandoned:
+                s.own(late(s, flight, Outcome("cut")))
+            else:
+                s.ended(flight, Outcome("cut"))
             raise
+        if flight.abandoned:
+            s.own(late(s, flight, outcome))
+            await run.scope.park()
         s.ended(flight, outcome)
         if s.env.points is not None:
             await s.recorded(flight)
@@ -277,16 +289,15 @@ class Gate:
         if s.env.points is not None:
             await s.env.points.reached(s.row.id, flight.call.tool.name, "performed")
         if flight.abandoned:
-            await s.late(flight, outcome)
+            await late(s, flight, outcome)
             return
         commit = s.ended(flight, outcome)
         if not flight.repeatable:
             try:
                 await commit.wait()
             except Fenced:
-                await s.late(flight, outcome)
-                return
-            await s.freshness.after_write()
+                return  # kept as a late result
+            await s.freshness.refresh(flight.facts)
         if s.env.points is not None:
             await s.recorded(flight)
         assert flight.done is not None
@@ -343,40 +354,3 @@ async def _sleep_until(session: Session, wake_at: float) -> Outcome:
 
 def _repeat_of(call: Call[Any]) -> str:
     return f"{call.tool.name}/{call.digest}/"
-
-
-def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -> Ended:
-    """What the journal and the record keep of a call that has ended."""
-    tool = flight.call.tool
-    effects = tool.effect in ("write", "irreversible")
-    row = flight.row
-    known = row is not None
-    if row is None:
-        row = CallRow(
-            run=n,
-            id=flight.id,
-            epoch=epoch,
-            step=step,
-            attempt=flight.attempt,
-            tool=tool.name,
-            kind=tool.kind,
-            effect=tool.effect,
-            status="finished",
-            args=flight.call.raw,
-            title=flight.ref.title,
-            since=flight.ref.since,
-        )
-    else:
-        row = replace(row)
-    if outcome.kind == "finished":
-        row.status, row.result = "finished", outcome.raw
-        return Ended(flight.id, ev.CallFinished(call=flight.id, result=from_json(outcome.raw)), row, known)
-    if outcome.kind == "cut":
-        row.status = "in_doubt" if effects else "cut"
-        word = "in_doubt" if effects else "aborted"
-        return Ended(flight.id, ev.CallCut(call=flight.id, outcome=word, why=""), row, known)
-    row.status = "not_performed" if outcome.kind == "not_performed" else "failed"
-    row.error, row.message = outcome.error, outcome.message
-    unknown = effects and row.status == "failed"
-    event = ev.CallFailed(call=flight.id, error=outcome.error, message=outcome.message, effect_unknown=unknown)
-    return Ended(flight.id, event, row, known)

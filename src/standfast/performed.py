@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cache
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
+from standfast.aside import TookTooLong, aside
 from standfast.codec import Codec
-from standfast.records import Happened, NotHappened, Performed
+from standfast.flight import Flight
+from standfast.records import CallRef, Happened, NotHappened, Performed
 from standfast.rows import CallRow
-from standfast.tool import Tool
+from standfast.tool import Call, Tool
+
+if TYPE_CHECKING:
+    from standfast.session import Session
 
 
 def performed(tool: Tool[..., Any], row: CallRow) -> Performed[Any, Any]:
@@ -23,6 +27,11 @@ def performed(tool: Tool[..., Any], row: CallRow) -> Performed[Any, Any]:
     )
 
 
+def call_of(tool: Tool[..., Any], row: CallRow, session: Session) -> Flight:
+    """The call as `use()` and `idempotency_key()` find it in an undo or a probe; it is not in flight."""
+    return Flight(session, row.id, Call(tool, {}, row.args), CallRef(row.id, row.tool, row.effect), row.attempt, row)
+
+
 @cache
 def before_codec(tool: Tool[..., Any]) -> Codec[Any]:
     """How what `before` returns is stored."""
@@ -33,13 +42,14 @@ def before_codec(tool: Tool[..., Any]) -> Codec[Any]:
     return Codec(hints.get("return", Any))
 
 
-async def probe(tool: Tool[..., Any], row: CallRow) -> Happened | NotHappened | str:
+async def probe(tool: Tool[..., Any], row: CallRow, session: Session) -> Happened | NotHappened | str:
     """What the tool's probe says; a string says why nobody knows."""
-    if tool.probe is None:
+    ask = tool.probe
+    if ask is None:
         return "it has no probe"
     try:
-        answer = await asyncio.wait_for(tool.probe(performed(tool, row)), tool.grace)
-    except TimeoutError:
+        answer = await aside(call_of(tool, row, session), lambda: ask(performed(tool, row)), tool.grace)
+    except TookTooLong:
         return f"its probe did not answer within {tool.grace} s"
     except Exception as error:  # a probe that fails knows nothing: the doubt stays, with the reason
         return f"its probe failed: {type(error).__name__}: {error}"

@@ -130,12 +130,12 @@ class Preparing:
             if row.status not in ("in_doubt", "check"):
                 continue
             tool = s.tool_of(row)
-            answer = "its code is not here" if tool is None else await probe(tool, row)
-            if isinstance(answer, NotHappened) and not s.holder_was_dead:
+            answer = "its code is not here" if tool is None else await probe(tool, row, s)
+            if isinstance(answer, NotHappened) and self._may_still_happen(row):
                 answer = "its old driver may still be alive"
             if isinstance(answer, str):
-                left.append(f"{row.tool}: it is not known whether this happened ({answer})")
-                await self._decide(row, "in_doubt", None)
+                if await self._decide(row, "in_doubt", None):
+                    left.append(f"{row.tool}: it is not known whether this happened ({answer})")
             elif isinstance(answer, Happened):
                 assert tool is not None
                 await self._decide(row, "finished", tool.dump_result(answer.result))
@@ -143,17 +143,27 @@ class Preparing:
                 await self._decide(row, "not_begun", None)
         return left
 
-    async def _decide(self, call: CallRow, status: Any, result: bytes | None) -> None:
-        if call.status == status:
-            return
+    def _may_still_happen(self, call: CallRow) -> bool:
+        """Whoever had begun it is not known to be dead."""
+        holder = call.left_by
+        if holder is None or holder == self.s.env.lease.id:
+            return False
+        return self.s.env.store.read(lambda tx: not known_dead(tx, holder))
 
-        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            del row
-            call.status, call.result = status, result
-            tx.update_call(call)
+    async def _decide(self, call: CallRow, status: Any, result: bytes | None) -> bool:
+        """Write what the probe said; False if a person or a late result was quicker."""
+
+        def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
+            now = tx.call(row.n, call.id)
+            if now is None or now.status not in ("in_doubt", "check"):
+                return False, [], None
+            if now.status == status:
+                return True, [], None
+            now.status, now.result = status, result
+            tx.update_call(now)
             if status == "in_doubt":
-                return None, [ev.CallInDoubt(call=call.id, tool=call.tool, why="the probe does not know")], None
+                return True, [ev.CallInDoubt(call=call.id, tool=call.tool, why="the probe does not know")], None
             decision: Any = "happened" if status == "finished" else "not_happened"
-            return None, [ev.CallResolved(call=call.id, decision=decision, by=None, reason="its probe")], None
+            return True, [ev.CallResolved(call=call.id, decision=decision, by=None, reason="its probe")], None
 
-        await self.s.write(act)
+        return await self.s.write(act)

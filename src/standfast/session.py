@@ -15,19 +15,19 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.agent import Agent
 from standfast.codec import expand_logs, fingerprint, from_json
-from standfast.commit import Admission, DriverWrite, Ended, StepCommit
+from standfast.commit import Admission, DriverWrite, Ended, StepCommit, ended_row
 from standfast.env import Env
 from standfast.errors import Fenced
 from standfast.events import Event
 from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
-from standfast.gate import Gate, ended_row
+from standfast.gate import Gate
 from standfast.journal import Journal
 from standfast.plan import Plan
+from standfast.outliving import keep_refused
 from standfast.records import Hold, InFlight, Interruption, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt
-from standfast.stops import queue_if_free
 from standfast.tool import Tool
 from standfast.voice import Voice
 
@@ -40,12 +40,11 @@ StopAsked = tuple[Hold, str, JsonValue]
 class Session:
     """What the parts of a driver share about one run. Only the event loop's thread changes it, but for `shut`."""
 
-    def __init__(self, env: Env, row: RunRow, agent: Agent[Any, Any], *, holder_was_dead: bool = True) -> None:
+    def __init__(self, env: Env, row: RunRow, agent: Agent[Any, Any]) -> None:
         self.env = env
         self.row = row  # as last committed
         self.fence = row.fence
         self.agent = agent
-        self.holder_was_dead = holder_was_dead
         self.step = row.step  # may be one ahead of the row while a boundary is being committed
         self.spent = Spent()
         self.repeated = row.doc.repeated
@@ -173,10 +172,11 @@ class Session:
         if self.env.hub.watched:
             self.env.hub.stepped(row.id)
 
-    def commit_failed(self, error: BaseException) -> None:
+    def commit_failed(self, commit: StepCommit, error: BaseException) -> None:
         """A commit was lost for good: only a fence does that."""
         if isinstance(error, Fenced):
             self.fenced = True
+            keep_refused(self, commit)
         self.shut = True
         self.wake.set()
         if not isinstance(error, Fenced):
@@ -282,47 +282,6 @@ class Session:
         event = ev.CallCut(call=admission.ref.id, outcome="not_begun", why="its caller had gone")
         self.commit().ended.append(Ended(admission.ref.id, event, row, known=row is not None))
 
-    def leave_flight(self, flight: Flight, why: str) -> None:
-        """Go on without a call that does not end; whatever it still does is kept out of the run."""
-        flight.abandoned = True
-        flight.ended = True
-        self.left.append(flight)
-        self.flights.pop(flight.id, None)
-        self.voice.flush(flight)
-        where = flight.where()
-        ended = ended_row(flight, Outcome("cut"), self.step, self.row.n, self.row.epoch)
-        ended.event = ev.CallCut(call=flight.id, outcome="still_running", why=f"{why}: {where}" if where else why)
-        self.commit().ended.append(ended)
-        self.outcomes.append(InFlight(flight.ref, "still_running"))
-
-    async def late(self, flight: Flight, outcome: Outcome) -> None:
-        """A body ended after the run had gone on: kept as an event, and as an answer to an open doubt."""
-        n = self.row.n
-        result = outcome.raw if outcome.kind == "finished" else None
-        event = ev.LateResult(
-            call=flight.id,
-            result=None if result is None else from_json(result),
-            error="" if result is not None else f"{outcome.error or outcome.kind}: {outcome.message}",
-        )
-
-        def keep(tx: Tx) -> None:
-            row = tx.run_n(n)
-            assert row is not None
-            events: list[Event] = [event]
-            call = tx.call(n, flight.id)
-            if call is not None and call.status in ("in_doubt", "check") and call.undo is None and result is not None:
-                call.status, call.result = "finished", result
-                tx.update_call(call)
-                events.append(ev.CallResolved(call=flight.id, decision="happened", by=None, reason="its late result", result=event.result))
-                if not any(c.status in ("in_doubt", "check") for c in tx.open_calls(n)):
-                    row.doc.holds.pop("in_doubt", None)
-                    events += queue_if_free(row, tx.now, "a late result settled the doubt")
-            tx.save(row, events)
-            tx.signal(row.id)
-
-        await self.env.unfenced(keep)
-        self.env.hub.poke(self.row.id)
-
     async def recorded(self, flight: Flight) -> None:
         """A test's point: the result is durable."""
         await self.flushed()
@@ -405,15 +364,6 @@ class Session:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
-
-    async def apart(self, work: Coroutine[Any, Any, Any] | Any, context: contextvars.Context, seconds: float) -> None:
-        """Run a person's coroutine in a task of its own, for a bounded time."""
-
-        async def run() -> None:
-            await work
-
-        task = self.env.loop.create_task(run(), context=context)
-        await asyncio.wait_for(task, seconds)
 
     async def perform_plainly(self, tool: Tool[..., Any], args: dict[str, Any]) -> Any:
         """A read outside the journal, as freshness needs it."""

@@ -6,19 +6,17 @@ was in, and the count of tries survives.
 
 from __future__ import annotations
 
-import contextvars
 from typing import TYPE_CHECKING, Any
 
 from standfast import events as ev
-from standfast.context import current_call
+from standfast.aside import TookTooLong, aside
 from standfast.errors import CannotUndo
 from standfast.events import Event
-from standfast.flight import Flight
-from standfast.performed import performed, probe
-from standfast.records import CallRef, Happened, NotHappened
+from standfast.performed import call_of, performed, probe
+from standfast.records import Happened, NotHappened
 from standfast.rows import CallRow
 from standfast.stops import pending_undos
-from standfast.tool import Call, Tool
+from standfast.tool import Tool
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
@@ -47,8 +45,8 @@ class Ledger:
     async def _take_back(self, row: CallRow) -> None:
         s = self._s
         tool = await self._code(row)
-        if row.status in ("in_doubt", "check", "started"):
-            answer = await probe(tool, row)
+        if row.status in ("in_doubt", "check", "started", "failed"):
+            answer = await probe(tool, row, s)
             if isinstance(answer, NotHappened):
                 await self._end(row, "undone", "it had not happened")
                 return
@@ -67,27 +65,20 @@ class Ledger:
             return
 
     async def _once(self, tool: Tool[..., Any], row: CallRow) -> tuple[Any, str]:
-        assert tool.undo is not None
+        """An undo may use dependencies and its key; what it says and spends is nobody's budget."""
+        undo = tool.undo
+        assert undo is not None
         try:
-            what = performed(tool, row)
-            await self._s.apart(tool.undo(what), self._context(tool, row), UNDO_SECONDS)
+            await aside(call_of(tool, row, self._s), lambda: undo(performed(tool, row)), UNDO_SECONDS)
         except CannotUndo as error:
             return "impossible", str(error)
-        except TimeoutError:
-            return "failed", f"it did not end within {UNDO_SECONDS:.0f} s"
+        except TookTooLong as error:
+            return "failed", str(error)
         except Exception as error:  # each outcome is kept: the reason goes into the receipt
             return "failed", f"{type(error).__name__}: {error}"
-        if any(f.id == row.id and f.abandoned for f in self._s.left):
+        if any(f.id == row.id for f in self._s.left):
             return "in_doubt", "it was undone while its body was still running"
         return "undone", ""
-
-    def _context(self, tool: Tool[..., Any], row: CallRow) -> contextvars.Context:
-        """An undo may use dependencies and its key; what it says and spends is nobody's budget."""
-        context = contextvars.copy_context()
-        ref = CallRef(row.id, row.tool, row.effect)
-        flight = Flight(self._s, row.id, Call(tool, {}, row.args), ref, row.attempt, row)
-        context.run(current_call.set, flight)
-        return context
 
     async def _code(self, row: CallRow) -> Tool[..., Any]:
         """The tool's code; a process without it must leave the row to one that has it."""
