@@ -36,19 +36,22 @@ async def counter(run: Run[Count]) -> Done[int] | None:
     return Done(run.state.n) if run.state.n == run.state.to else None
 
 
+begin: asyncio.Event
 door: asyncio.Event
 
 
 @pytest.fixture(autouse=True)
-async def fresh_door() -> AsyncIterator[None]:
-    global door
-    door = asyncio.Event()
+async def fresh_doors() -> AsyncIterator[None]:
+    global begin, door
+    begin, door = asyncio.Event(), asyncio.Event()
+    begin.set()
     yield
     door.set()
 
 
 @tool(effect="read", kind="model")
 async def speak(words: int) -> str:
+    await begin.wait()
     for i in range(words):
         say(f"w{i} ")
         await asyncio.sleep(0)
@@ -212,7 +215,7 @@ async def test_live_text_for_a_reader_that_never_reads_is_bounded() -> None:
 
 async def test_the_backlog_of_one_reader_has_an_end() -> None:
     hub = Hub()
-    with hub.waiting("r1") as reader:
+    with hub.waiting("r1", steps=True) as reader:
         for offset in range(LIVE_BACKLOG + 5):
             hub.delta("r1", TextDelta("c", offset, "x"))
         assert len(reader.deltas) == LIVE_BACKLOG
@@ -223,6 +226,7 @@ async def test_the_backlog_of_one_reader_has_an_end() -> None:
 
 async def test_text_is_live_without_a_seq_and_durable_with_one() -> None:
     """R26, R28: token by token while it is said; (call, offset) places it, `seq` is only for flushed text."""
+    begin.clear()
     async with lab([speaker]) as runs:
         run = await runs.start(speaker, Count(to=4))
         deltas: list[TextDelta] = []
@@ -234,6 +238,8 @@ async def test_text_is_live_without_a_seq_and_durable_with_one() -> None:
                 if len(deltas) == 4:
                     assert not flushed or flushed[0].text.startswith("w0")
                     door.set()
+            elif isinstance(event, ev.CallStarted):
+                begin.set()  # somebody is listening now
             elif isinstance(event, ev.TextFlushed):
                 flushed.append(event)
         live = "".join(d.text for d in deltas)
