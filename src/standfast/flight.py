@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from standfast.bodies.threads import Token
+from standfast.places import place_of_task
 from standfast.records import CallRef
-from standfast.scope import describe, insist
+from standfast.scope import insist
 from standfast.tool import Call
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ class Flight:
     token: Token = field(default_factory=Token)
     cutting: bool = False
     ended: bool = False
+    gone: bool = False  # left behind, and ended at last
     abandoned: bool = False  # outlived its deadline: whatever it still does is kept out of the run
+    facts: list[str] = field(default_factory=list[str])  # held before it: its own effect may change them
     said: int = 0
     unsaid: list[str] = field(default_factory=list[str])
     flush_timer: asyncio.TimerHandle | None = None
@@ -89,7 +92,7 @@ class Flight:
         """What it is doing now, for people."""
         if self.body is not None:
             return self.body.where()
-        return describe(self.task) if self.task is not None else ""
+        return place_of_task(self.task) if self.task is not None else ""
 
     # --- context.CallContext ------------------------------------------------------------------
 

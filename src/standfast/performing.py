@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from standfast.bodies import Cut, RemoteError
 from standfast.bodies.processes import ProcessBody, process_target
-from standfast.bodies.threads import ThreadBody
+from standfast.bodies.threads import ThreadBody, Token
 from standfast.context import Stopped, current_call
 from standfast.errors import NotPerformed, NotStorable
 from standfast.flight import Flight, Outcome
+from standfast.outliving import leave_timed_out
 from standfast.tool import unperformed
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ async def perform(session: Session, flight: Flight) -> Outcome:
             return outcome
         await session.env.clock.back_off(FIRST_RETRY * 2**tries)
         tries += 1
+        flight.token, flight.task, flight.body = Token(), None, None  # the last try may have been cut for its time
 
 
 async def _try(session: Session, flight: Flight) -> Outcome:
@@ -70,14 +72,16 @@ async def _in_task(session: Session, flight: Flight) -> Outcome:
     flight.task = task
     if flight.cutting:
         task.cancel()
-    if await _over(session, flight, task):
-        return Outcome("timed_out", error="CallTimedOut", message=f"no end after {flight.call.tool.timeout} s")
-    if task.cancelled():
-        return Outcome("cut") if flight.cutting else Outcome("failed", error="CancelledError", message="it cancelled itself")
-    error = task.exception()
-    if error is not None:
-        return _failure(error)
-    return _success(flight, task.result())
+
+    def ending() -> Outcome:
+        if task.cancelled():
+            if flight.token.stopped:
+                return Outcome("cut")
+            return Outcome("failed", error="CancelledError", message="it cancelled itself")
+        error = task.exception()
+        return _failure(error) if error is not None else _success(flight, task.result())
+
+    return await _end_of(session, flight, task, ending)
 
 
 async def _in_thread(session: Session, flight: Flight) -> Outcome:
@@ -117,41 +121,39 @@ async def _in_process(session: Session, flight: Flight) -> Outcome:
 async def _elsewhere(
     session: Session, flight: Flight, future: asyncio.Future[Any], success: Callable[[Any], Outcome]
 ) -> Outcome:
-    try:
-        if await _over(session, flight, future):
-            return Outcome("timed_out", error="CallTimedOut", message=f"no end after {flight.call.tool.timeout} s")
-    except asyncio.CancelledError:
-        flight.cut()  # only an inline caller is ever cancelled: the body goes with it
-        raise
-    error = future.exception()
-    if error is None:
-        return success(future.result())
-    if isinstance(error, Cut | Stopped):
-        return Outcome("cut")
-    return _failure(error)
+    def ending() -> Outcome:
+        error = future.exception()
+        if error is None:
+            return success(future.result())
+        return Outcome("cut") if isinstance(error, Cut | Stopped) else _failure(error)
+
+    return await _end_of(session, flight, future, ending)
 
 
-async def _over(session: Session, flight: Flight, future: asyncio.Future[Any]) -> bool:
-    """Wait for a body; True if its time was up first (it has then been cut and has ended, or is left)."""
+async def _end_of(
+    session: Session, flight: Flight, body: asyncio.Future[Any], ending: Callable[[], Outcome]
+) -> Outcome:
+    """Wait for a body; when its time is up it is cut, and left behind if it goes on."""
     timeout = flight.call.tool.timeout
     if timeout is None:
-        await asyncio.wait({future})
-        return False
+        await asyncio.wait({body})
+        return ending()
     alarm = asyncio.ensure_future(session.env.clock.sleep(timeout))
     try:
-        await asyncio.wait({future, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({body, alarm}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         alarm.cancel()
-    if future.done():
-        return False
+    if body.done() or flight.cutting:
+        await asyncio.wait({body})
+        return ending()
     flight.cut()
-    await asyncio.wait({future}, timeout=flight.call.tool.grace)
+    await asyncio.wait({body}, timeout=flight.call.tool.grace)
     flight.cutting = False
-    if not future.done():
-        session.leave_flight(flight, "it went on after its time was up")
-    elif not future.cancelled():
-        future.exception()  # it has been told; nothing is left to raise
-    return True
+    if not body.done():
+        leave_timed_out(session, flight, body, ending)
+    elif not body.cancelled():
+        body.exception()  # it has been told; nothing is left to raise
+    return Outcome("timed_out", error="CallTimedOut", message=f"no end after {timeout} s")
 
 
 def body_context(flight: Flight) -> contextvars.Context:

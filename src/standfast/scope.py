@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from standfast.places import place_of_task
 
 FIRST_REPEAT = 0.05
 LONGEST_REPEAT = 1.0
@@ -55,7 +58,7 @@ class Attempt:
             tasks.add(self.main)
         tasks.discard(asyncio.current_task())  # type: ignore[arg-type]
         left = await stop_tasks(tasks, deadline)
-        return [describe(t) for t in left]
+        return [place_of_task(t) for t in left]
 
 
 current_attempt: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("standfast_attempt", default=None)
@@ -89,21 +92,15 @@ def leave_behind(task: asyncio.Task[Any]) -> None:
     """Let go of a task that will not end, so that the program can still end.
 
     `asyncio.run` waits for every task it knows; `_unregister_task` is asyncio's documented
-    way (see "Extending asyncio") to take one out.
+    way (see "Extending asyncio") to take one out. And it is never freed while it goes on: code
+    that swallows everything swallows the GeneratorExit of its destructor too, and would spin there.
     """
+    if task.done():
+        return
     asyncio._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def describe(task: asyncio.Task[Any]) -> str:
-    """Where a task's code is: "fetch at tools.py:12"."""
-    frames = task.get_stack(limit=8)
-    coroutine: Any = task.get_coro()
-    name = getattr(coroutine, "__qualname__", task.get_name())
-    if not frames:
-        return name
-    frame = frames[-1]
-    return f"{name} at {frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+    task.add_done_callback(lambda t: ctypes.pythonapi.Py_DecRef(ctypes.py_object(t)))
 
 
 class TaskWatch:

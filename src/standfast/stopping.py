@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Literal
 
 from standfast.flight import Flight
+from standfast.outliving import leave_flight
 from standfast.records import Residue
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Stopping:
         self._s = session
         self._mode: Mode = mode
         self._hardened = asyncio.Event()
+        self._residue: list[Residue] = []
 
     def harden(self, mode: Mode) -> None:
         """A pause has become a cancel, or a soft cancel a hard one."""
@@ -43,14 +45,15 @@ class Stopping:
         await step
         for task in (*drains, step):
             task.result()
-        residue: list[Residue] = []
         if scope is not None:
-            residue = s.residue(await scope.suspend())
+            self._residue += s.residue(await scope.suspend())
         # calls that began between the verb and its notice end with their callers
         for flight in list(s.flights.values()):
             await self._drain(flight)
+            if flight.done is None and not flight.ended:
+                self._leave(flight, "it swallows its cancellation")
         await s.flushed_or_fenced()
-        return residue
+        return self._residue
 
     async def _drain(self, flight: Flight) -> None:
         grace = flight.call.tool.grace
@@ -59,7 +62,10 @@ class Stopping:
             if flight.done is None:  # its body runs in its caller's task, and is cancelled with it
                 return
             if not await self._over(flight, grace):
-                self._s.leave_flight(flight, f"it did not end within {grace} s of being cut")
+                self._leave(flight, f"it did not end within {grace} s of being cut")
+
+    def _leave(self, flight: Flight, why: str) -> None:
+        self._residue.append(leave_flight(self._s, flight, why))
 
     async def _let_it_end(self, flight: Flight) -> bool:
         """By its effect and the kind of stop: True if it ended by itself in the time it had."""

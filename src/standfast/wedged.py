@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from standfast import events as ev
 from standfast.events import Event
+from standfast.places import place_of_thread
 from standfast.records import InFlight, Residue
 from standfast.stops import finish_cancel, mark_undo, pending_undos, settle_pause
 
@@ -22,7 +22,7 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
 
     The fence rises, so whatever the blocked code does when it wakes up is refused.
     """
-    where = blocked_at(driver.s.thread)
+    where = place_of_thread(driver.s.thread)
 
     def settle(tx: Tx) -> bool:
         row = tx.run_n(driver.s.row.n)
@@ -56,13 +56,6 @@ def _name(tx: Tx, row: RunRow, where: str) -> None:
         call = tx.call(row.n, ref.id)
         if call is not None and call.status == "started":
             call.status = "in_doubt" if ref.effect in ("write", "irreversible") else "cut"
+            call.left_by = row.holder
             tx.update_call(call)
     stop.residue.append(Residue(f"code of step {row.step} is still running and blocks the event loop", where))
-
-
-def blocked_at(thread: int) -> str:
-    """What a thread is doing: "crunch at agent.py:12"."""
-    frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage] - documented
-    if frame is None:
-        return ""
-    return f"{frame.f_code.co_qualname if hasattr(frame.f_code, 'co_qualname') else frame.f_code.co_name} at {frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"

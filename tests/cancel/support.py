@@ -1,0 +1,64 @@
+"""What the tests of cancelling share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from standfast import Accepted, Handle, Receipt
+from standfast.events import Event, LateResult, TextDelta
+from tests.helpers import eventually
+
+E = TypeVar("E")
+LIMIT = 20.0  # seconds; only a hang gets there
+
+
+class Nothing(BaseModel):
+    """The state of agents that need none."""
+
+
+async def cancelled(run: Handle[Any], **how: Any) -> Receipt:
+    """Cancel a run and wait for its receipt, of which every cancel's promises are checked."""
+    assert isinstance(await run.cancel(**how), Accepted)
+    return await settled(run)
+
+
+async def settled(run: Handle[Any]) -> Receipt:
+    """The receipt of a cancelled run: in order, and with no call after the cancel."""
+    receipt = await run.settled(timeout=LIMIT)
+    assert receipt.status == "cancelled"
+    assert receipt.asked_at <= receipt.accepted_at <= receipt.settled_at
+    assert receipt.calls_after_cancel == 0
+    assert (await run.view()).status == "cancelled"
+    return receipt
+
+
+def outcomes(receipt: Receipt) -> dict[str, str]:
+    """How each call in flight ended, by its tool."""
+    return {flight.call.tool: flight.outcome for flight in receipt.in_flight}
+
+
+def left_behind(receipt: Receipt) -> str:
+    """Everything the receipt names as residue, in one text."""
+    return "\n".join(f"{r.what}: {r.why}" for r in receipt.residue)
+
+
+async def recorded(run: Handle[Any]) -> list[Event]:
+    """The record of a run that has ended, so far."""
+    return [e async for e in run.events() if not isinstance(e, TextDelta)]
+
+
+async def of_kind(run: Handle[Any], kind: type[E]) -> list[E]:
+    """The recorded events of one type."""
+    return [e for e in await recorded(run) if isinstance(e, kind)]
+
+
+async def late_result(run: Handle[Any]) -> LateResult:
+    """The one late result of a run that has ended, once it has come."""
+
+    async def look() -> list[LateResult]:
+        return await of_kind(run, LateResult)
+
+    (late,) = await eventually(look, timeout=LIMIT)
+    return late
