@@ -13,24 +13,19 @@ from standfast.rows import RunRow
 from standfast.stops import enter
 
 
-def claim(tx: Tx, id: str, driver: str, agents: Container[str], others: Others) -> tuple[RunRow, bool] | None:  # noqa: A002
-    """Take a queued run, or one whose holder is gone; None if it is not to be had.
-
-    The flag says whether the holder before is known to be dead, not only silent.
-    """
+def claim(tx: Tx, id: str, driver: str, agents: Container[str], others: Others) -> RunRow | None:  # noqa: A002
+    """Take a queued run, or one whose holder is gone; None if it is not to be had."""
     row = tx.run(id)
     if row is None or row.agent not in agents:
         return None
     before = row.holder
     if row.status == "queued":
-        known_dead = True
         enter(row, "running", tx.now)
         events: list[Event] = []
     elif row.status in ("running", "pausing", "cancelling"):
         mine = before == driver  # claimed by this process, but not driven: an error came between
         if before is not None and not mine and not others.gone(tx, before):
             return None
-        known_dead = before is None or mine or others.dead(tx, before)
         events = _abandoned(tx, row)
     else:
         return None
@@ -41,7 +36,7 @@ def claim(tx: Tx, id: str, driver: str, agents: Container[str], others: Others) 
         driver=driver, fence=row.fence, step=row.step, attempt=row.attempt, taken_from=before, status=row.status
     )
     tx.save(row, [*events, claimed])
-    return row, known_dead
+    return row
 
 
 def _abandoned(tx: Tx, row: RunRow) -> list[Event]:
@@ -53,7 +48,7 @@ def _abandoned(tx: Tx, row: RunRow) -> list[Event]:
             call = tx.call(row.n, ref.id)
             if call is not None and call.status == "started":
                 outcome = "in_doubt"
-                call.status = "in_doubt"
+                call.status, call.left_by = "in_doubt", row.holder
                 tx.update_call(call)
                 events.append(ev.CallInDoubt(call=ref.id, tool=ref.tool, why="its driver was gone before it was recorded"))
         if row.doc.stop is not None:

@@ -69,8 +69,13 @@ class Others:
 
     def dead(self, tx: Tx, holder: str) -> bool:
         """Is this holder known to be dead, not only silent?"""
-        lease = next((lease for lease in tx.leases() if lease.id == holder), None)
-        return lease is None or proven_dead(lease)
+        return known_dead(tx, holder)
+
+
+def known_dead(tx: Tx, holder: str) -> bool:
+    """Is the process of this lease known to be dead? One that is only silent may come back."""
+    lease = next((lease for lease in tx.leases() if lease.id == holder), None)
+    return lease is None or proven_dead(lease)
 
 
 def proven_dead(lease: LeaseRow) -> bool:

@@ -10,6 +10,7 @@ from standfast.abc import Tx
 from standfast.errors import StoreDamaged
 from standfast.events import Event
 from standfast.freshness import contract_differences
+from standfast.leases import known_dead
 from standfast.performed import probe
 from standfast.records import Happened, NotHappened
 from standfast.rows import CallRow, RunRow
@@ -39,9 +40,12 @@ class Preparing:
             return s.row.status == "running"
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            still = any(c.status in ("in_doubt", "check") for c in tx.open_calls(row.n))
+            if not stale and not still:
+                return None, [], None  # settled meanwhile, by a person or a late result
             if stale:
                 hold(row, "stale", tx.now, "; ".join(stale), back)
-            if doubts:
+            if still:
                 hold(row, "in_doubt", tx.now, "; ".join(doubts))
             if row.status != "running":
                 return None, [ev.VerbNoted(verb="hold", by=None, text="; ".join([*stale, *doubts]))], None
@@ -146,9 +150,7 @@ class Preparing:
     def _may_still_happen(self, call: CallRow) -> bool:
         """Whoever had begun it is not known to be dead."""
         holder = call.left_by
-        if holder is None or holder == self.s.env.lease.id:
-            return False
-        return self.s.env.store.read(lambda tx: not known_dead(tx, holder))
+        return holder is not None and self.s.env.store.read(lambda tx: not known_dead(tx, holder))
 
     async def _decide(self, call: CallRow, status: Any, result: bytes | None) -> bool:
         """Write what the probe said; False if a person or a late result was quicker."""

@@ -221,6 +221,7 @@ class CallRow:
     undo: UndoOutcome | None = None
     tries: int = 0
     undo_reason: str = ""
+    left_by: str | None = None  # the driver that had begun it, when it was taken over or left: it may still be at it
     title: str = ""
     since: float = 0.0
 
