@@ -28,17 +28,17 @@ class Times:
 
 
 @tool(effect="read")
-async def read(seq: int) -> str:
+async def read(seq: int) -> int:
     times = use(Times)
     if seq == times.of:
         times.at.append(time.perf_counter())
-    return read_call(seq)
+    return seq + 1
 
 
 @agent("bench", budget=Budget())
 async def stepper(run: Run[State]) -> Done[int] | None:
-    run.state.body = await run.call(read(run.state.seq))
-    run.state.seq += 1
+    run.state.seq = await run.call(read(run.state.seq))
+    run.state.body = read_call(run.state.seq)
     return Done(run.state.seq) if run.state.seq == run.state.stop_at else None
 
 

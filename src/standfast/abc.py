@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from standfast.events import Event
+from standfast.quick_events import Quick
 from standfast.records import Json
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow
 
@@ -77,7 +78,7 @@ class Tx(Protocol):
 
     def insert_run(self, row: RunRow, events: Sequence[Event], state: bytes) -> None: ...
 
-    def advance(self, row: RunRow, events: Sequence[Event], seq: int, step: int | None, state: bytes | None) -> bool:
+    def advance(self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None) -> bool:
         """The driver's own progress from `seq`; False, and nothing written, if the run has moved since."""
         ...
 
@@ -94,6 +95,16 @@ class Tx(Protocol):
     def snapshot_at(self, row: RunRow, seq: int) -> bytes | None: ...
 
     def record(self, n: int, after: int, limit: int = ...) -> list[tuple[int, list[Event]]]: ...
+
+    def record_of_all(
+        self, after: int, labels: dict[str, str] | None, limit: int = ...
+    ) -> list[tuple[int, str, list[Event]]]:
+        """Rows of all records in the order of their commits: place, run, events (none of runs without the labels)."""
+        ...
+
+    def last_record(self) -> int:
+        """The place of the newest row of all records; 0 if there is none."""
+        ...
 
     def verify(self, row: RunRow) -> str:
         """Why the record of this run is not what was written; empty if it is."""

@@ -12,10 +12,18 @@ _CAPS = ("steps", "calls", "tokens", "cost", "seconds")
 
 def exhausted(budget: Budget, spent: Spent) -> str:
     """Which cap leaves no room for another call, in words; empty if there is room."""
-    for name in _CAPS:
-        cap = getattr(budget, name)
-        if cap is not None and getattr(spent, name) >= cap:
-            return f"{name}: {_shown(getattr(spent, name))} of {_shown(cap)} used"
+    used = (  # spelled out: this is asked before every call
+        (budget.steps is not None and spent.steps >= budget.steps)
+        or (budget.calls is not None and spent.calls >= budget.calls)
+        or (budget.tokens is not None and spent.tokens >= budget.tokens)
+        or (budget.cost is not None and spent.cost >= budget.cost)
+        or (budget.seconds is not None and spent.seconds >= budget.seconds)
+    )
+    if used:
+        for name in _CAPS:
+            cap = getattr(budget, name)
+            if cap is not None and getattr(spent, name) >= cap:
+                return f"{name}: {_shown(getattr(spent, name))} of {_shown(cap)} used"
     return ""
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-from pydantic_core import from_json
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.errors import Fenced
 from standfast.events import Event
 from standfast.log_places import LogRows
+from standfast.quick_events import Quick, QuickFinished, QuickStarted, QuickStep
 from standfast.records import CallRef, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt
@@ -49,7 +48,7 @@ class Admission:
     ref: CallRef
     scope: Attempt
     attempt: int
-    args: Any
+    args: bytes
     why: str
     row: CallRow | None
     update: bool = False
@@ -63,29 +62,34 @@ class Ended:
     """A call that has ended, one way or another."""
 
     id: str
-    event: Event
+    event: Event | Quick
     row: CallRow | None  # what the journal must keep if no boundary covers it
     known: bool  # the row is in the store already
+    make_row: Callable[[], CallRow] | None = None  # for a row that is seldom needed
 
 
-@dataclass(slots=True)
 class StepCommit:
     """One run's next write."""
 
-    session: Session
-    ended: list[Ended] = field(default_factory=list[Ended])
-    boundary: Boundary | None = None
-    admissions: list[Admission] = field(default_factory=list[Admission])
-    notes: list[Event] = field(default_factory=list[Event])
-    spent: Spent = field(default_factory=Spent)
-    change: list[Callable[[RunDoc], None]] = field(default_factory=list[Callable[[RunDoc], None]])
-    waiter: asyncio.Future[None] | None = None
-    row: RunRow | None = None
-    doc_changed: bool = False
-    boundary_refused: bool = False
-    done: bool = False
-    error: BaseException | None = None
-    tried: list[bytes] = field(default_factory=list[bytes])
+    __slots__ = (
+        *("admissions", "boundary", "boundary_refused", "change", "done", "ended", "error", "notes", "row"),
+        *("session", "spent", "tried", "waiters"),
+    )
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.ended: list[Ended] = []
+        self.boundary: Boundary | None = None
+        self.admissions: list[Admission] = []
+        self.notes: list[Event] = []
+        self.spent = Spent()
+        self.change: list[Callable[[RunDoc], None]] = []
+        self.waiters: list[asyncio.Future[None]] = []
+        self.row: RunRow | None = None
+        self.boundary_refused = False
+        self.done = False
+        self.error: BaseException | None = None
+        self.tried: list[bytes] = []
 
     # --- in the event loop ------------------------------------------------------------------
 
@@ -98,9 +102,9 @@ class StepCommit:
     async def wait(self) -> None:
         """Until it is durable; raises Fenced if the run is somebody else's now."""
         if not self.done:
-            if self.waiter is None:
-                self.waiter = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self.waiter)
+            waiter = self.session.env.loop.create_future()
+            self.waiters.append(waiter)
+            await waiter
         if self.error is not None:
             raise self.error
 
@@ -118,8 +122,9 @@ class StepCommit:
 
     def _end(self) -> None:
         self.done = True
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     # --- in the transaction -------------------------------------------------------------------
 
@@ -142,9 +147,9 @@ class StepCommit:
 
     def _write(self, tx: Tx, row: RunRow) -> bool:
         seq = row.seq
-        events: list[Event] = []
-        gone = {e.id for e in self.ended}
-        if gone:
+        events: list[Event | Quick] = []
+        if self.ended:
+            gone = {e.id for e in self.ended}
             row.in_flight = [c for c in row.in_flight if c.id not in gone]
             events += [e.event for e in self.ended]
         events += self.notes
@@ -160,7 +165,7 @@ class StepCommit:
         self._details(tx, row, boundary, admitted)
         return True
 
-    def _boundary(self, row: RunRow, events: list[Event]) -> Boundary | None:
+    def _boundary(self, row: RunRow, events: list[Event | Quick]) -> Boundary | None:
         boundary = self.boundary
         if boundary is None:
             return None
@@ -170,31 +175,20 @@ class StepCommit:
         if self.boundary_refused:
             boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
             return None
-        events.append(ev.StepFinished(step=boundary.step, attempt=boundary.attempt))
+        events.append(QuickStep(boundary.step, boundary.attempt))
         events += [ev.MailConsumed(mail=mail, step=boundary.step) for mail in boundary.read_mail]
         row.step = boundary.step + 1
         row.attempt = boundary.attempt + 1
         return boundary
 
-    def _admit(self, row: RunRow, events: list[Event]) -> list[Admission]:
+    def _admit(self, row: RunRow, events: list[Event | Quick]) -> list[Admission]:
         admitted: list[Admission] = []
         for a in self.admissions:
             a.admitted = row.status == "running" and row.attempt == a.attempt and not a.scope.closed
             if a.admitted:
                 admitted.append(a)
                 row.in_flight.append(a.ref)
-                ref = a.ref
-                events.append(
-                    ev.CallStarted(
-                        call=ref.id,
-                        tool=ref.tool,
-                        effect=ref.effect,
-                        args=a.args,
-                        attempt=a.attempt,
-                        title=ref.title,
-                        why=a.why,
-                    )
-                )
+                events.append(QuickStarted(a.ref, a.args, a.attempt, a.why))
         return admitted
 
     def _count(self, row: RunRow, calls: int, boundary: Boundary | None) -> None:
@@ -208,14 +202,14 @@ class StepCommit:
 
     def _details(self, tx: Tx, row: RunRow, boundary: Boundary | None, admitted: list[Admission]) -> None:
         for e in self.ended:
-            if e.row is None:
-                continue
-            if e.known:
+            if e.known and e.row is not None:
                 if row.status != "running":
                     _keep_ledger_marks(tx, e.row)
                 tx.update_call(e.row)
             elif boundary is None:
-                tx.insert_call(e.row)
+                kept = e.make_row() if e.make_row is not None else e.row
+                if kept is not None:
+                    tx.insert_call(kept)
         for a in admitted:
             if a.row is not None:
                 if a.update:
@@ -268,8 +262,9 @@ def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -
     effects = tool.effect in ("write", "irreversible")
     row = flight.row
     known = row is not None
-    if row is None:
-        row = CallRow(
+
+    def new_row() -> CallRow:
+        return CallRow(
             run=n,
             id=flight.id,
             epoch=epoch,
@@ -282,12 +277,16 @@ def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -
             args=flight.call.raw,
             title=flight.ref.title,
             since=flight.ref.since,
+            result=outcome.raw,
         )
-    else:
-        row = replace(row)
+
+    if row is None and outcome.kind == "finished":
+        return Ended(flight.id, QuickFinished(flight.id, outcome.raw), None, False, new_row)
+    row = new_row() if row is None else replace(row)
     if outcome.kind == "finished":
         row.status, row.result = "finished", outcome.raw
-        return Ended(flight.id, ev.CallFinished(call=flight.id, result=from_json(outcome.raw)), row, known)
+        return Ended(flight.id, QuickFinished(flight.id, outcome.raw), row, known)
+    row.result = None
     if outcome.kind == "cut":
         row.status = "in_doubt" if effects else "cut"
         word = "in_doubt" if effects else "aborted"

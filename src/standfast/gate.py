@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic_core import from_json
-
 from standfast import budget as budgets
 from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
@@ -210,7 +208,7 @@ class Gate:
     async def _admit(self, run: Run[Any], call: Call[Any], ref: CallRef, row: CallRow | None, update: bool, why: str) -> Flight:
         s = self._s
         await self._alive(run)
-        admission = Admission(ref, run.scope, run.number, from_json(call.raw), why, row, update)
+        admission = Admission(ref, run.scope, run.number, call.raw, why, row, update)
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
         s.spent.calls += 1

@@ -13,6 +13,7 @@ from pydantic_core import from_json, to_json
 from standfast.abc import Connection
 from standfast.errors import StoreDamaged
 from standfast.events import Event, decode
+from standfast.quick_events import Quick
 from standfast.records import Effect, Hold, Json, Spent
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents, flights
 from standfast.stores.chain import GENESIS, link
@@ -25,6 +26,7 @@ _spent: TypeAdapter[Spent] = TypeAdapter(Spent)
 _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
 _SIGNALS_KEPT = 10_000
+_HAS_LABEL = "EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)"
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
@@ -58,7 +60,7 @@ class SqliteTx:
         row.seq, row.head = 0, GENESIS
         self.save(row, events, state=state)
 
-    def advance(self, row: RunRow, events: Sequence[Event], seq: int, step: int | None, state: bytes | None) -> bool:
+    def advance(self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None) -> bool:
         body, last = self._number(events, seq)
         # Nothing happened that anybody must see: the row is guarded, the record stays as it is.
         head = link(row.head, row.n, last, self.now, body, step, state) if events else row.head
@@ -101,12 +103,18 @@ class SqliteTx:
         self._c.execute(_Q["save_doc"], (to_json(doc), row.n))
         return doc
 
-    def _number(self, events: Sequence[Event], seq: int) -> tuple[bytes, int]:
+    def _number(self, events: Sequence[Event | Quick], seq: int) -> tuple[bytes, int]:
+        now = self.now
+        bodies: list[bytes] = []
         for event in events:
             seq += 1
-            event.seq = seq
-            event.at = self.now
-        return to_json(events, inf_nan_mode="constants"), seq
+            if isinstance(event, Quick):
+                bodies.append(event.json(seq, now))
+            else:
+                event.seq = seq
+                event.at = now
+                bodies.append(to_json(event, inf_nan_mode="constants"))
+        return b"[%b]" % b",".join(bodies), seq
 
     def list_runs(
         self,
@@ -125,9 +133,8 @@ class SqliteTx:
         if agent is not None:
             where.append("agent = ?")
             values.append(agent)
-        for name, value in (labels or {}).items():
-            where.append("EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)")
-            values += [name, value]
+        where += [_HAS_LABEL] * len(labels or {})
+        values += _label_values(labels)
         if needs is not None:
             where.append("needs > 0" if needs else "needs = 0")
         if before is not None:
@@ -170,6 +177,17 @@ class SqliteTx:
     def record(self, n: int, after: int, limit: int = 500) -> list[tuple[int, list[Event]]]:
         rows = self._c.execute(_Q["record_after"], (n, after, limit)).fetchall()
         return [(r[0], [e for e in _events(n, r[0], r[2]) if e.seq > after]) for r in rows]
+
+    def record_of_all(
+        self, after: int, labels: dict[str, str] | None, limit: int = 500
+    ) -> list[tuple[int, str, list[Event]]]:
+        wanted = " AND ".join([_HAS_LABEL] * len(labels or {})) or "1"
+        sql = _Q["record_of_all"].replace("{labels}", wanted)
+        rows = self._c.execute(sql, (*_label_values(labels), after, limit)).fetchall()
+        return [(r[0], r[1], [] if r[2] is None else decode(bytes(r[2]))) for r in rows]
+
+    def last_record(self) -> int:
+        return int(self._c.execute(_Q["last_record"]).fetchone()[0])
 
     def verify(self, row: RunRow) -> str:
         """Why the chain of this run does not hold, or an empty string."""
@@ -312,6 +330,10 @@ def _fits(previous: Any, run: int, found: Any) -> bool:
 
 def _unreadable(what: str, error: Exception) -> StoreDamaged:
     return StoreDamaged(f"{what} cannot be read: {error}", hint="nothing was changed; restore a copy of the store")
+
+
+def _label_values(labels: dict[str, str] | None) -> list[str]:
+    return [part for label in (labels or {}).items() for part in label]
 
 
 def _run(r: Any) -> RunRow | None:
