@@ -19,7 +19,7 @@ from standfast.leases import Others
 from standfast.outliving import still_left
 from standfast.plan import Plan
 from standfast.preparing import Preparing
-from standfast.records import Residue, Spent
+from standfast.records import Hold, Residue, Spent
 from standfast.rows import CallRow, RunRow, Stop
 from standfast.run import Run
 from standfast.scope import SUSPEND_DEADLINE, Attempt, current_attempt, stop_tasks
@@ -292,7 +292,7 @@ class Driver:
             return
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            if row.status == "running":
+            if row.status == "running" and not _settled(tx, row, name):
                 hold(row, name, tx.now, text, data)
                 if name == "user":
                     row.doc.step_once = False
@@ -400,6 +400,12 @@ class Driver:
                 tx.save(row, [ev.DriverFenced(driver=s.env.lease.id, fence=s.fence, still_running=left)])
 
         await s.env.unfenced(say)
+
+
+def _settled(tx: Tx, row: RunRow, name: Hold) -> bool:
+    """Was what this hold would wait for decided while it was on its way? Then nobody would ever lift it."""
+    waits_for = {"asks": ("asking",), "in_doubt": ("in_doubt", "check")}.get(name)
+    return waits_for is not None and not any(c.status in waits_for for c in tx.open_calls(row.n))
 
 
 async def claim_and_drive(env: Env, run_id: str, others: Others) -> Driver | None:

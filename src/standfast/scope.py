@@ -25,11 +25,12 @@ class Attempt:
     `number` rises with every step; a Run that carries an older number is refused.
     """
 
-    __slots__ = ("closed", "loop", "main", "number", "on_park", "parked", "spawned", "used")
+    __slots__ = ("broken", "closed", "loop", "main", "number", "on_park", "parked", "spawned", "used")
 
     def __init__(self, number: int, on_park: Callable[[], None]) -> None:
         self.number = number
         self.closed = False
+        self.broken = False  # its code was cancelled: what it returns, if it swallows that, is no end of a step
         self.loop = asyncio.get_running_loop()
         self.main: asyncio.Task[Any] | None = None
         self.parked = 0
@@ -56,6 +57,7 @@ class Attempt:
         tasks = {t for t in self.used | self.spawned if not t.done()}
         if self.main is not None and not self.main.done():
             tasks.add(self.main)
+            self.broken = True
         tasks.discard(asyncio.current_task())  # type: ignore[arg-type]
         left = await stop_tasks(tasks, deadline)
         return [place_of_task(t) for t in left]

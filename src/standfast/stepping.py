@@ -56,11 +56,13 @@ class Stepper:
                 returned = await take(run)
                 self._all_performed()
             except asyncio.CancelledError:
-                if scope.closed:
+                if scope.closed or scope.broken:
                     raise
                 return Turn("error", error=told(RuntimeError("the step was cancelled from inside")))
             except Exception as error:
-                return Turn("error", error=told(error))
+                return Turn("held") if scope.broken else Turn("error", error=told(error))
+            if scope.broken:
+                return Turn("held")  # it swallowed its cancellation: the step is taken again
             try:
                 turn = await self._boundary(run, returned)
             except StandfastError as error:

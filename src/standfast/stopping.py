@@ -58,6 +58,8 @@ class Stopping:
     async def _drain(self, flight: Flight) -> None:
         grace = flight.call.tool.grace
         if not await self._let_it_end(flight):
+            if flight.done is None and self._s.attempt is not None and not flight.ended:
+                self._s.attempt.broken = True
             flight.cut()
             if flight.done is None:  # its body runs in its caller's task, and is cancelled with it
                 return

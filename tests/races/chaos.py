@@ -54,7 +54,7 @@ def _op(rng: random.Random, numbers: Any, depth: int) -> Op:
     do = rng.choice(KINDS)
     n = next(numbers)
     if do == "par":
-        return Op(do=do, n=n, many=[Op(do=rng.choice(SIMPLE), n=next(numbers)) for _ in range(rng.choice((2, 3)))])
+        return Op(do=do, n=n, many=[Op(do=rng.choice((*SIMPLE, "pay")), n=next(numbers)) for _ in range(rng.choice((2, 3)))])
     if do == "child":
         if depth:
             return Op(do="write", n=n)

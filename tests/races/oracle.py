@@ -118,7 +118,7 @@ class Oracle:
                 continue
             effects = self._world.of(key, "effect")
             must(len(effects) <= 1, f"{key} took effect {len(effects)} times")
-            starts = self._world.of(key, "start", "said_not")
+            starts = [s for s in self._world.of(key, "start", "said_not") if s.data is not True]
             for one, two in zip(starts, starts[1:], strict=False):
                 must(one.what != "start" or two.what != "start", f"{key} was begun again although nobody said it had not happened")
         for row in self.calls:
@@ -178,6 +178,11 @@ class Oracle:
                 must(listed, f"{row.id} is in the receipt's undone")
             if row.undo is None:
                 must(not undone, f"{row.id} was undone although nobody asked")
+        for rewound in (e for e in self.record if isinstance(e, ev.Rewound)):
+            for row in self.calls:
+                gone = row.epoch < rewound.epoch and row.step >= rewound.to and row.tool in UNDOABLE
+                if gone and self._world.happened(row.id):
+                    must(row.undo is not None, f"{row.id} was rewound but not undone: {row}")
         if receipt is not None:
             settled = [e for e in self.record if isinstance(e, ev.UndoEnded) and e.call in order]
             asked = next(e.seq for e in self.record if isinstance(e, ev.CancelAsked))
