@@ -61,6 +61,10 @@ class Hub:
     def watched(self) -> bool:
         return bool(self._waiters)
 
+    def watches_others(self, but: Container[str]) -> bool:
+        """Does anybody wait for a run that is not in `but`?"""
+        return any(run is None or run not in but for run in list(self._waiters))
+
     @contextmanager
     def waiting(self, run: str | None, *, steps: bool = False) -> Iterator[Waiter]:
         """A waiter for one run, or for all."""
@@ -96,8 +100,8 @@ class Hub:
                     waiter.poke()
 
     def delta(self, run: str, delta: TextDelta) -> None:
-        """Text that is being said right now."""
-        for waiter in self._of(run):
+        """Text that is being said right now, for readers of this run."""
+        for waiter in self._waiters.get(run, ()):
             if waiter.steps:
                 if len(waiter.deltas) < LIVE_BACKLOG:
                     waiter.deltas.append(delta)

@@ -102,6 +102,7 @@ class Runtime:
             changed=self._changed,
             tick=self._tick,
             lively=lambda: self.hub.watched or bool(self._local and self._local.active),
+            curious=lambda: self._local is None or self.hub.watches_others(self._local.active),
         )
         if self._drives:
             self._begin_driving()
@@ -302,25 +303,17 @@ class Runtime:
 
     async def events(self, labels: dict[str, str] | None = None) -> AsyncIterator[Event]:
         """Events of all runs (or of those with these labels), from now on; each names its run."""
-        seen: dict[str, int] = {}
-
-        def look(tx: Tx) -> list[RunRow]:
-            return tx.list_runs(status=None, agent=None, labels=labels, needs=None, limit=-1, before=None)
-
-        if self._store.exists():
-            seen = {row.id: row.seq for row in self.read(look)}
+        after = self.read(lambda tx: tx.last_record()) if self._store.exists() else 0
         with self.hub.waiting(None, steps=True) as waiter:
             while True:
-                for row in reversed(self.read(look) if self._store.exists() else []):
-                    after = seen.get(row.id, 0)
-                    while after < row.seq:
-                        for seq, events in self.read(lambda tx: tx.record(row.n, after)):  # noqa: B023
-                            after = seq
-                            for event in events:
-                                event.run = row.id
-                                yield event
-                    seen[row.id] = after
-                await waiter.wait(1.0)
+                rows = self.read(lambda tx: tx.record_of_all(after, labels)) if self._store.exists() else []  # noqa: B023
+                for place, run, events in rows:
+                    after = place
+                    for event in events:
+                        event.run = run
+                        yield event
+                if not rows:
+                    await waiter.wait(1.0)
 
     def decode_result(self, row: RunRow) -> Any:
         """A finished run's result, typed where the code is known."""

@@ -36,6 +36,15 @@ INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?
 -- The record of a run after a seq, oldest first.
 SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?;
 
+-- name: record_of_all
+-- The records of all runs in the order of their commits, after a row; {labels} says which runs are wanted.
+SELECT r.rowid, u.id, CASE WHEN {labels} THEN r.body END
+FROM record r JOIN runs u ON u.n = r.run WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?;
+
+-- name: last_record
+-- The newest row of all records.
+SELECT coalesce(max(rowid), 0) FROM record;
+
 -- name: record_row
 -- One row of the record.
 SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq = ?;
