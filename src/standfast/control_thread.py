@@ -18,7 +18,7 @@ from standfast.errors import StoreBusy, StoreError
 
 T = TypeVar("T")
 
-BUSY_POLL = 0.003
+BUSY_POLL = 0.005
 IDLE_POLL = 0.02
 
 
@@ -33,12 +33,14 @@ class ControlThread:
         changed: Callable[[], None],
         tick: Callable[[], float],
         lively: Callable[[], bool],
+        curious: Callable[[], bool],
     ) -> None:
         self._store = store
         self._touched = touched
         self._changed = changed
         self._tick = tick
         self._lively = lively
+        self._curious = curious  # does anybody wait for what other processes do?
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="standfast-control", daemon=True)
         self._signal = 0
@@ -104,18 +106,22 @@ class ControlThread:
                 self.trouble = ""
 
     def _watch(self) -> None:
+        """One statement a look, where that will do: each costs a busy event loop a switch of threads."""
         if not self._store.exists():
             return
-        version = self._store.version()
-        if version == self._version:
-            return
-        self._version = version
-        self.read_signals()
-        self._changed()
+        if self._curious():
+            version = self._store.version()
+            if version == self._version:
+                return
+            self._version = version
+            self.read_signals()
+            self._changed()
+        else:
+            self.read_signals()
 
     def read_signals(self) -> None:
         """Pass on which runs were touched by a verb since the last look."""
-        signals = self._store.read(lambda tx: tx.signals(self._signal))
+        signals = self._store.signals(self._signal)
         if signals:
             self._signal = signals[-1][0]
             self._touched(list(dict.fromkeys(run for _, run in signals)))

@@ -71,8 +71,9 @@ async def late(session: Session, flight: Flight, outcome: Outcome) -> None:
 def keep_refused(session: Session, commit: StepCommit) -> None:
     """Results that came when the run was no longer this driver's."""
     for ended in commit.ended:
-        if ended.row is not None and ended.row.status == "finished":
-            session.own(_keep(session, ended.id, ended.row.result, ""))
+        row = ended.make_row() if ended.make_row is not None else ended.row
+        if row is not None and row.status == "finished":
+            session.own(_keep(session, ended.id, row.result, ""))
         elif isinstance(ended.event, ev.CallFailed):
             session.own(_keep(session, ended.id, None, f"{ended.event.error}: {ended.event.message}"))
 

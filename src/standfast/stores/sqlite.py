@@ -47,6 +47,7 @@ class SqliteStore:
         busy_seconds: float = BUSY_SECONDS,
         looks_only: bool = False,
     ) -> None:
+        self._seen = False
         self._scratch = tempfile.mkdtemp(prefix="standfast-") if os.fspath(path) == ":memory:" else None
         self.path = Path(self._scratch, "memory.db") if self._scratch else Path(path)
         self._connect = connect
@@ -64,7 +65,8 @@ class SqliteStore:
 
     def exists(self) -> bool:
         """Is there a store at all? Opening one for control alone creates nothing."""
-        return self.path.exists() and self.path.stat().st_size > 0
+        self._seen = self._seen or (self.path.exists() and self.path.stat().st_size > 0)
+        return self._seen
 
     def create(self) -> None:
         """Make the file if it is not there, and bring its schema up to date."""
@@ -231,6 +233,11 @@ class SqliteStore:
         """SQLite's data_version: changes when another connection has committed."""
         with self.errors():
             return int(self._connection().execute("PRAGMA data_version").fetchone()[0])
+
+    def signals(self, after: int) -> list[tuple[int, str]]:
+        """Runs touched by verbs since `after`, without a transaction around it."""
+        with self.errors():
+            return SqliteTx(self._connection(), 0.0).signals(after)
 
     def errors(self) -> contextlib.AbstractContextManager[None]:
         """Turns sqlite3's errors into ours, and drops a connection that cannot be trusted."""
