@@ -215,6 +215,7 @@ class Gate:
         s.show_plan(run.plan)
         commit = s.commit()
         commit.admissions.append(admission)
+        lease, lapses = s.env.lease, s.env.lease.lapses
         try:
             await s.flush(commit)
         except asyncio.CancelledError:
@@ -228,21 +229,25 @@ class Gate:
             await run.scope.park()
         flight = Flight(s, ref.id, call, ref, run.number, row)
         s.flights[ref.id] = flight
-        if s.env.points is not None or not s.env.lease.fresh:
+        if s.env.points is not None or not lease.fresh or lease.lapses != lapses:
             try:
-                await self._may_begin(flight)
+                await self._may_begin(flight, lapses)
             except asyncio.CancelledError:
                 s.ended(flight, Outcome("cut"), begun=False)
                 raise
+            if flight.cutting:  # a stop came before there was anything to cut
+                s.ended(flight, Outcome("cut"), begun=False)
+                await run.scope.park()
         s.began(flight)
         return flight
 
-    async def _may_begin(self, flight: Flight) -> None:
-        """Last checks between admission and body."""
+    async def _may_begin(self, flight: Flight, lapses: int) -> None:
+        """Last checks between admission and body: was this process silent so long that it may have been replaced?"""
         s = self._s
+        lease = s.env.lease
         if s.env.points is not None:
             await s.env.points.reached(s.row.id, flight.call.tool.name, "admitted")
-        if not s.env.lease.fresh and not await s.still_mine():
+        if (not lease.fresh or lease.lapses != lapses) and not await s.still_mine():
             await asyncio.get_running_loop().create_future()  # fenced: the attempt is about to be cut
 
     async def _inline(self, run: Run[Any], flight: Flight) -> Outcome:

@@ -27,11 +27,18 @@ class Lease:
         self.seconds = seconds
         self.row = LeaseRow(id=id, counter=0, boot=boot_id(), pid=os.getpid(), started=start_time(os.getpid()), agents=agents)
         self.confirmed = time.monotonic()
+        self.lapses = 0  # how often it was confirmed so late that somebody may have taken runs over
 
     @property
     def fresh(self) -> bool:
         """Was it confirmed less than half its length ago? Else nobody knows whose the runs are."""
         return time.monotonic() - self.confirmed < self.seconds / 2
+
+    def confirm(self, at: float) -> None:
+        """It was alive at `at`; whoever waited meanwhile must look whose its run is."""
+        if at - self.confirmed >= self.seconds / 2:
+            self.lapses += 1  # before `confirmed`: who sees it fresh again must see this too
+        self.confirmed = at
 
     def take(self, tx: Tx) -> None:
         """Register this process."""

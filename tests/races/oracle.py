@@ -248,6 +248,9 @@ class Oracle:
         if self._story.reads_mail and not self._went_back():
             read = [m.text for m in sorted(mail.values(), key=lambda m: m.id) if m.status == "consumed"]
             state = await self._handle.state()
+            if any(s.args["soft"] for s in self._story.accepted("cancel")):
+                # Returned when the cancel was accepted, but the step that had read it was let to its boundary.
+                read += [m.text for m in mail.values() if m.status == "returned" and m.text in state.mail]
             must(sorted(state.mail) == sorted(read), f"consumed mail {read} is what the agent has read: {state.mail}")
 
     async def _ended(self) -> None:

@@ -19,13 +19,14 @@ async def story(sim: Sim) -> None:
             await Oracle(nodes[0], sim.world, chaos.story, handle, rng).check()
 
 
-def check(seed: int) -> None:
-    """Play one seed; a failure says how to see it again."""
+def check(seed: int) -> list[tuple[float, str, str]]:
+    """Play one seed, and give what the world saw; a failure says how to see it again."""
     try:
-        simulate(seed, story)
+        world = simulate(seed, story)
     except Exception as error:
         error.add_note(f"seed {seed}: python -m tests.races.replay {seed}")
         raise
+    return [(s.at, s.what, s.key) for s in world.seen]
 
 
 def main(what: str) -> None:

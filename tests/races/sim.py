@@ -223,8 +223,10 @@ class Node(Runtime):
         life = self.process.life
         await asyncio.sleep(seconds)
         if self.process.life == life:
-            self._thaw.set()
             self._control.frozen = False
+            if self._rng.random() < 0.5:
+                self._tick()  # its control thread is awake before its event loop
+            self._thaw.set()
 
     @property
     def _control(self) -> LoopControl:
@@ -276,8 +278,8 @@ def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
         yield
 
 
-def simulate(seed: int, scenario: Callable[[Sim], Any]) -> None:
-    """Run one scenario in a loop, a store and a world of its own; raises what it finds."""
+def simulate(seed: int, scenario: Callable[[Sim], Any]) -> World:
+    """Run one scenario in a loop, a store and a world of its own; gives the world, raises what it finds."""
     loop = VirtualLoop()
     errors: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: errors.append(context))
@@ -296,6 +298,7 @@ def simulate(seed: int, scenario: Callable[[Sim], Any]) -> None:
             continue  # a crash leaves tasks standing, as it should
         error = context.get("exception")
         raise AssertionError(f"the loop was told: {context['message']}: {error!r}") from error
+    return sim.world
 
 
 def _sweep(loop: VirtualLoop) -> None:

@@ -132,7 +132,7 @@ class LocalDriver:
             began = time.monotonic()
             if not env.store.write(env.lease.bump):
                 env.store.write(env.lease.take)
-            env.lease.confirmed = began
+            env.lease.confirm(began)
             self._bumped = now
             self._others.observe(env.store.read(lambda tx: tx.leases()))
         if now - self._scanned >= SCAN_SECONDS:
