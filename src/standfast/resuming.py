@@ -31,6 +31,8 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     if "diverged" in doc.holds:
         data = doc.holds["diverged"].data
         doc.diverged_ok = [str(key) for key in data] if isinstance(data, list) else []
+    if "error" in doc.holds:
+        _issue_failed_reads_again(tx, row)
     if "budget" in doc.holds or "loop" in doc.holds:
         doc.repeated = ("", 0)
     doc.accept_stale = ask.accept_stale  # for whatever is found when the run is taken up
@@ -40,6 +42,14 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     enter(row, "queued", tx.now)
     event = ev.ResumeAsked(by=ask.by, reason=ask.reason, note=ask.note, changed=doc.changed, cleared=cleared)
     return Accepted(tx.now, row.seq + 1), [event]
+
+
+def _issue_failed_reads_again(tx: Tx, row: RunRow) -> None:
+    """A step repeated after an error asks the world anew; what had effects stays as it ended."""
+    for call in tx.calls_of_step(row.n, row.epoch, row.step):
+        if call.status == "failed" and call.effect in ("read", "idempotent") and call.kind in ("tool", "model"):
+            call.status, call.error, call.message = "cut", None, None
+            tx.update_call(call)
 
 
 def _refused(row: RunRow, left: frozenset[str], ask: Resume) -> Refused:

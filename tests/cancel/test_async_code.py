@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 
 from standfast import Done, Run, RunCancelled, Runtime, TooLate, agent, say, tool
 from standfast.events import CallStarted
-from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded
+from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded, settled
 
 CPU_SHARE = 0.5  # of one core; code in a tight loop takes all of it
 
@@ -37,7 +36,7 @@ async def test_cancel_aborts_an_async_read_and_keeps_what_it_said(db: str) -> No
         await begun.wait()
         answer = await run.cancel(by="bob", reason="enough")
         assert [ref.tool for ref in answer.in_flight] == ["slow"]  # type: ignore[union-attr]
-        receipt = await cancelled_already(run)
+        receipt = await settled(run)
         assert ended.is_set()
         assert outcomes(receipt) == {"slow": "aborted"}
         assert receipt.partial_output == "half of a sentence"
@@ -50,10 +49,6 @@ async def test_cancel_aborts_an_async_read_and_keeps_what_it_said(db: str) -> No
         assert error.value.receipt == receipt
         assert await run.cancel() == TooLate("cancelled")
         assert await run.pause() == TooLate("cancelled")
-
-
-async def cancelled_already(run: Any) -> Any:
-    return await run.settled(timeout=20)
 
 
 async def test_finished_steps_are_kept_and_counted(db: str) -> None:
@@ -125,6 +120,8 @@ async def test_a_step_that_swallows_cancellation_is_named_and_left_behind(db: st
                 await asyncio.sleep(60)
             except BaseException:
                 swallowed += 1
+                if swallowed > 1000:
+                    raise
                 continue
 
     async with Runtime(db, agents=[stubborn]) as runs:
@@ -271,6 +268,8 @@ async def test_a_left_behind_task_that_swallows_cancellation_gets_no_further_cal
                     await run.call(poll(n))
                 except BaseException:
                     swallowed += 1
+                    if swallowed > 1000:
+                        raise
 
         keep.append(asyncio.create_task(polls()))
         await asyncio.sleep(60)

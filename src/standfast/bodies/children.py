@@ -56,6 +56,20 @@ class Child:
         with self._lock:
             return self.process.wait()
 
+    def release(self) -> None:
+        """Reap it once it has gone, whenever that is: nobody need wait, and no cancel leaves a zombie."""
+        if self.process.returncode is not None:
+            self.close()
+        elif self.exited.done():
+            self._bury(self.exited)
+        else:
+            self.exited.add_done_callback(self._bury)
+
+    def _bury(self, exited: asyncio.Future[None]) -> None:
+        if not exited.cancelled():
+            self.reap()
+        self.close()
+
     def close(self) -> None:
         """Stop watching; harmless when repeated."""
         if self._pidfd >= 0:

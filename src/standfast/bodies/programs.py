@@ -47,7 +47,7 @@ async def run_process(
             cwd=cwd,
             env=env,
         )
-        cleanup.callback(child.close)
+        cleanup.callback(child.release)
         say = call.say if call is not None else _nobody_listens
         stdout, stderr = _Output(say), _Output(say)
         readers: list[PipeReader] = []
