@@ -115,7 +115,14 @@ class Runtime:
     def _begin_driving(self) -> None:
         loop = asyncio.get_running_loop()
         lease = Lease(self.ids.process(), sorted(self.agents), self._lease_seconds)
-        self._store.write(lease.take)
+
+        def enter(tx: Tx) -> None:
+            """Others may start runs of these agents by name from now on."""
+            lease.take(tx)
+            for agent in self.agents.values():
+                tx.put_contract(agent.contract_id, agent.name, agent.contract)
+
+        self._store.write(enter)
         writer = GroupWriter(self._store, loop)
         writer.on_trouble = self._storage_trouble
         self._env = Env(
@@ -153,7 +160,9 @@ class Runtime:
         env.crashed = True
         env.writer.close()
         old.drop()
-        await asyncio.to_thread(self._bury, env.lease.id)
+        assert self._thread is not None
+        # In the control thread: a tick of the old driver under way there would take the lease again.
+        await asyncio.wrap_future(self._thread.call(lambda: self._bury(env.lease.id)))
         self._watch.remove()
         sys.setswitchinterval(self._switch_interval)
         self._begin_driving()

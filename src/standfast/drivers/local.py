@@ -127,6 +127,8 @@ class LocalDriver:
     def tick(self) -> None:
         """Keep the lease, look for the dead, and settle what a blocked event loop cannot."""
         env = self._env
+        if env.crashed:
+            return
         now = time.monotonic()
         if now - self._bumped >= env.lease.seconds / 4:
             began = time.monotonic()
