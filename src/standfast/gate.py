@@ -14,13 +14,14 @@ from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
 from standfast.children import insert_child, wait_for_child
 from standfast.commit import Admission
+from standfast.context import current_call
 from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, Fenced
 from standfast.flight import Flight, Outcome
 from standfast.outliving import late
 from standfast.performed import before_codec
-from standfast.performing import perform
+from standfast.performing import failure, perform, success
 from standfast.questions import question_row
-from standfast.records import CallRef
+from standfast.records import CallRef, Hold
 from standfast.rows import CallRow
 from standfast.tool import Call, unperformed
 
@@ -49,17 +50,23 @@ class Gate:
         made = unperformed.get()
         if made is not None:
             made.discard(call)
-        await self._alive(run)
         s = self._s
         scope = run.scope
-        task = asyncio.current_task()
+        if scope.closed or run.number != scope.number or s.shut:
+            await scope.park()
+        task = asyncio.current_task(scope.loop)
         if task is not scope.main:
             scope.used.add(task)  # type: ignore[arg-type]
         id_ = s.journal.identify(call, key)
         known = s.journal.rows.get(id_) if s.journal.rows else None
         if known is not None and (known.status == "finished" or known.error is not None):
             return self._replayed(call, known)
-        await self._within_budget(run, call)
+        over = self._over_budget(call)
+        if over is not None:
+            s.ask_stop(*over)
+            await scope.park()
+        if known is None and call.tool.inline and s.env.points is None:
+            return await self._quick(run, call, id_, title or "", why or "", task)
         if known is not None and known.status in ("in_doubt", "check"):
             s.ask_stop("in_doubt", f"{known.tool}: it is not known whether this happened")
             await scope.park()
@@ -77,24 +84,19 @@ class Gate:
         outcome = await self._perform(run, call, id_, known, title or "", why or "")
         return self._value(call, id_, outcome)
 
-    async def _alive(self, run: Run[Any]) -> None:
-        if run.scope.closed or run.number != run.scope.number or self._s.shut:
-            await run.scope.park()
-
     # --- before admission ---------------------------------------------------------------------
 
-    async def _within_budget(self, run: Run[Any], call: Call[Any]) -> None:
+    def _over_budget(self, call: Call[Any]) -> tuple[Hold, str] | None:
         s = self._s
-        doc = s.row.doc
-        over = budgets.exhausted(doc.budget, s.spent) or (s.ancestors_over() if s.row.parent is not None else "")
+        budget = s.row.doc.budget
+        over = budgets.exhausted(budget, s.spent) or (s.ancestors_over() if s.row.parent is not None else "")
         if over:
-            s.ask_stop("budget", over)
-            await run.scope.park()
-        if doc.budget.repeats is not None:
-            again = budgets.repeats(doc.budget, s.repeated) if s.repeated[0].startswith(_repeat_of(call)) else ""
+            return "budget", over
+        if budget.repeats is not None and s.repeated[0].startswith(_repeat_of(call)):
+            again = budgets.repeats(budget, s.repeated)
             if again:
-                s.ask_stop("loop", f"{call.tool.name}: {again}")
-                await run.scope.park()
+                return "loop", f"{call.tool.name}: {again}"
+        return None
 
     @staticmethod
     def _question(call: Call[Any]) -> str:
@@ -205,9 +207,47 @@ class Gate:
             since=ref.since,
         )
 
+    async def _quick(
+        self, run: Run[Any], call: Call[R], id_: str, title: str, why: str, task: asyncio.Task[Any] | None
+    ) -> R:
+        """The ordinary read, with nothing between it and its body: the same as _perform and _inline, in one frame."""
+        s = self._s
+        tool = call.tool
+        flight = await self._admit(run, call, CallRef(id_, tool.name, tool.effect, s.env.store.now(), title), None, False, why)
+        flight.task = task
+        if s.env.performed is not None:
+            s.env.performed[tool.name] = s.env.performed.get(tool.name, 0) + 1
+        token = current_call.set(flight)
+        try:
+            value = await tool.fn(**call.args)
+        except asyncio.CancelledError:
+            self._inline_cut(flight)
+            raise
+        except Exception as error:
+            outcome = failure(error)
+        else:
+            outcome = success(flight, value)
+        finally:
+            current_call.reset(token)
+        if flight.abandoned:
+            s.own(late(s, flight, outcome))
+            await run.scope.park()
+        s.ended(flight, outcome)
+        if outcome.kind == "finished":
+            return tool.load_result(outcome.raw)
+        raise self._error(id_, outcome.error, outcome.message)
+
+    def _inline_cut(self, flight: Flight) -> None:
+        if flight.abandoned:
+            self._s.own(late(self._s, flight, Outcome("cut")))
+        else:
+            self._s.ended(flight, Outcome("cut"))
+
     async def _admit(self, run: Run[Any], call: Call[Any], ref: CallRef, row: CallRow | None, update: bool, why: str) -> Flight:
         s = self._s
-        await self._alive(run)
+        scope = run.scope
+        if scope.closed or run.number != scope.number or s.shut:
+            await scope.park()
         admission = Admission(ref, run.scope, run.number, call.raw, why, row, update)
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
@@ -217,7 +257,10 @@ class Gate:
         commit.admissions.append(admission)
         lease, lapses = s.env.lease, s.env.lease.lapses
         try:
-            await s.flush(commit)
+            if s.env.live == 1:
+                await s.flush(commit)
+            else:
+                await commit.wait()
         except asyncio.CancelledError:
             admission.orphaned = True
             if commit.done:
@@ -258,10 +301,7 @@ class Gate:
             if s.env.points is not None:
                 await s.env.points.reached(s.row.id, flight.call.tool.name, "performed")
         except asyncio.CancelledError:
-            if flight.abandoned:
-                s.own(late(s, flight, Outcome("cut")))
-            else:
-                s.ended(flight, Outcome("cut"))
+            self._inline_cut(flight)
             raise
         if flight.abandoned:
             s.own(late(s, flight, outcome))
