@@ -19,6 +19,7 @@ check: $(VENV)/.check-installed
 	$(RUN) -m basedpyright --pythonpath $(RUN)
 	$(VENV)/bin/lint-imports --no-cache
 	$(RUN) docs/generate_tables.py --check
+	$(RUN) docs/generate_reference.py --check
 
 format: $(VENV)/.check-installed
 	$(RUN) -m ruff check --fix .
@@ -26,6 +27,7 @@ format: $(VENV)/.check-installed
 
 docs: $(VENV)/.installed
 	$(RUN) docs/generate_tables.py
+	$(RUN) docs/generate_reference.py
 
 # The peers we measure ourselves against live apart: their dependencies must not shape ours.
 bench: $(VENV)-bench/.bench-installed

@@ -427,6 +427,7 @@ Event: TypeAlias = Annotated[
     | UndoEnded,
     Field(discriminator="type"),
 ]
+"""One of the record's events; each has its `seq`, its time and its run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from pydantic import JsonValue
 
 Json: TypeAlias = dict[str, JsonValue]
+"""A JSON object."""
 
 R = TypeVar("R")
 B = TypeVar("B")
@@ -101,7 +102,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A verb with its arguments, ready to be sent: `await handle.choose(choice)`."""
+    """A verb with its arguments, ready to be sent: `await handle.choose(need, choice)`."""
 
     verb: str
     args: Json = field(default_factory=dict[str, JsonValue])
@@ -130,6 +131,7 @@ class TooLate:
 
 
 Answer: TypeAlias = Accepted | Refused | TooLate
+"""What every verb answers; only Accepted is truthy."""
 
 
 # --- budgets ------------------------------------------------------------------------------

@@ -1,0 +1,36 @@
+"""The public names are pinned: adding one is a decision, losing one breaks programs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import standfast
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NAMES = """
+    Accepted Again Agent Answer BadReturn BadTool Budget Call CallDenied CallFailed CallRef CallTimedOut
+    CannotUndo CheckAgain ChildCancelled Choice Completed Done DuplicateAgent Event Fenced Handle Happened Idle
+    InFlight Interruption Json KeyReused Log MailView Message Misuse Need NotCalled NotHappened NotPerformed
+    NotStorable OutsideACall Performed Pipeline Plan PlanItem Receipt Refused Residue Run RunCancelled RunEnded
+    RunFailed RunHeld RunIdTaken RunView Runtime Said Spent StandfastError StoreBusy StoreDamaged StoreError
+    StoreFailed StoreTooNew TextDelta TooLate Tool Undone UnknownAgent UnknownRun WrongState agent ask child
+    file_content idempotency_key progress run_process say sleep spend stop_token tool use
+"""
+
+
+def test_the_public_names_are_these() -> None:
+    assert standfast.__all__ == sorted(NAMES.split())
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(hasattr(standfast, name) for name in standfast.__all__)
+
+
+def test_the_reference_is_up_to_date() -> None:
+    """Every name and method has a docstring, and docs/reference.md says what it says."""
+    command = [sys.executable, "docs/generate_reference.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
