@@ -50,7 +50,8 @@ class Lab(Runtime):
     async def control(self, act: Callable[[Tx], T]) -> T:
         """As Runtime; what is held at a point goes on afterwards."""
         try:
-            return await super().control(act)
+            with self._points_of_calls.acting():
+                return await super().control(act)
         finally:
             self._points_of_calls.let_go()
 

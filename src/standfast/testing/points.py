@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from standfast.abc import Point
 
@@ -17,9 +19,30 @@ class CallPoints:
         self.passed: Counter[tuple[str, str, Point]] = Counter()
         self._awaited: dict[tuple[str, str, Point], asyncio.Future[None]] = {}
         self._held: set[asyncio.Future[None]] = set()
+        self._acting = 0
+        self._nobody_acts = asyncio.Event()
+        self._nobody_acts.set()
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """While a test acts, no call passes a point: what the test waits for next has not gone by meanwhile."""
+        self._acting += 1
+        self._nobody_acts.clear()
+        try:
+            yield
+        finally:
+            self._acting -= 1
+            if not self._acting:
+                asyncio.get_running_loop().call_soon(self._acted)
+
+    def _acted(self) -> None:
+        if not self._acting:
+            self._nobody_acts.set()
 
     async def reached(self, run: str, tool: str, point: Point) -> None:
         """Called by the driver: waits here if a test wants it to."""
+        while not self._nobody_acts.is_set():
+            await self._nobody_acts.wait()
         place = (run, tool, point)
         self.passed[place] += 1
         waiting = self._awaited.pop(place, None)
@@ -33,13 +56,17 @@ class CallPoints:
         finally:
             self._held.discard(held)
 
-    async def until(self, run: str, tool: str, point: Point) -> None:
-        """Until a call of this tool has reached the point in this run."""
+    def until(self, run: str, tool: str, point: Point) -> asyncio.Future[None]:
+        """Done when a call of this tool has reached the point in this run."""
         place = (run, tool, point)
-        if self.passed[place]:
-            return
-        future = self._awaited.setdefault(place, asyncio.get_running_loop().create_future())
-        await asyncio.shield(future)
+        future = self._awaited.get(place)
+        if future is None:
+            future = asyncio.get_running_loop().create_future()
+            if self.passed[place]:
+                future.set_result(None)
+            else:
+                self._awaited[place] = future
+        return asyncio.shield(future)
 
     def let_go(self) -> None:
         """Whatever is held goes on."""
