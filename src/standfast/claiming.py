@@ -44,13 +44,15 @@ def _abandoned(tx: Tx, row: RunRow) -> list[Event]:
     events: list[Event] = []
     for ref in row.in_flight:
         outcome = "aborted"
-        if ref.effect in ("write", "irreversible"):
-            call = tx.call(row.n, ref.id)
-            if call is not None and call.status == "started":
+        call = tx.call(row.n, ref.id)
+        if call is not None and call.status == "started":
+            if ref.effect in ("write", "irreversible"):
                 outcome = "in_doubt"
                 call.status, call.left_by = "in_doubt", row.holder
-                tx.update_call(call)
                 events.append(ev.CallInDoubt(call=ref.id, tool=ref.tool, why="its driver was gone before it was recorded"))
+            else:
+                call.status = "cut"
+            tx.update_call(call)
         if row.doc.stop is not None:
             row.doc.stop.outcomes.append(InFlight(ref, outcome))  # type: ignore[arg-type]
     row.in_flight = []

@@ -425,7 +425,7 @@ def begin_rewind(
     row.attempt += 1
     row.status = "pausing"
     events.append(ev.RewindAsked(to=target.step, epoch=row.epoch, by=ask.by, reason=ask.reason, in_flight=in_flight))
-    if held or any(c.undo == "pending" for c in marked) or tx.children(row.id, live=True):
+    if held or row.in_flight or any(c.undo == "pending" for c in marked) or tx.children(row.id, live=True):
         return None
     settled, state = settle_rewind(tx, row)
     events += settled

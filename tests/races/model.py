@@ -35,12 +35,12 @@ def _words(op: Op, story: Story) -> set[str]:
         return {"failed:NotPerformed"}
     if op.do == "broken":
         # A person who knows that its effect took place settles a doubt with its result.
-        settled = {value} if story.accepted("resolve") else set[str]()
+        settled = {value} if story.accepted("resolve", "child resolve") else set[str]()
         return {"failed:RuntimeError", *settled}
     if op.do == "flaky":
         return {value, "failed:RuntimeError"}
     if op.do == "owned":
         return {value, "failed:CallTimedOut"}
     if op.do == "pay":
-        return {value, "denied"} if story.accepted("deny") else {value}
+        return {value, "denied"} if story.accepted("deny", "child deny") else {value}
     return {value}

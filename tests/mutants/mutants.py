@@ -1,0 +1,179 @@
+"""Our own guards, each taken away by a small change of the source.
+
+`caught_by` is "races" (seeds of tests/races, `hint` first) or the name of a scenario in guards.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    name: str
+    file: str
+    old: str
+    new: str
+    caught_by: str = "races"
+    hint: int = 0
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a stale driver may write",
+        "commit.py",
+        "        if fresh.fence != session.fence:\n            raise Fenced",
+        "        if False:\n            raise Fenced",
+    ),
+    Mutant(
+        "a call of an earlier attempt is admitted",
+        "commit.py",
+        'row.status == "running" and row.attempt == a.attempt and not a.scope.closed',
+        'row.status == "running"',
+    ),
+    Mutant(
+        "calls are admitted while pausing or cancelling",
+        "commit.py",
+        'row.status == "running" and row.attempt == a.attempt',
+        "row.attempt == a.attempt",
+    ),
+    Mutant(
+        "a refused call goes on",
+        "gate.py",
+        "        if not admission.admitted:\n            await run.scope.park()",
+        "        if False:\n            await run.scope.park()",
+    ),
+    Mutant(
+        "the journal is not looked at",
+        "gate.py",
+        'if known is not None and (known.status == "finished" or known.error is not None):',
+        "if False and known is not None:",
+    ),
+    Mutant("keys outlive a rewind", "journal.py", 'f"{run}\\0{epoch}\\0{step}\\0"', 'f"{run}\\0{step}\\0"'),
+    Mutant(
+        "a call of a dead driver is issued again without asking",
+        "claiming.py",
+        'call.status, call.left_by = "in_doubt", row.holder',
+        'call.status = "not_begun"',
+    ),
+    Mutant(
+        "a takeover does not raise the fence",
+        "claiming.py",
+        "    row.fence += 1\n",
+        '    row.fence += row.status == "queued"\n',
+    ),
+    Mutant(
+        "runs are taken from drivers that live",
+        "claiming.py",
+        "if before is not None and not mine and not others.gone(tx, before):",
+        "if False:",
+    ),
+    Mutant("undo goes forward", "stops.py", "sorted(rows, key=lambda c: -c.n)", "sorted(rows, key=lambda c: c.n)"),
+    Mutant(
+        "locks are not undone",
+        "stops.py",
+        'call.settles == "never"\n            or undo == "all"',
+        'undo == "all"',
+    ),
+    Mutant(
+        "a boundary consumes mail it has not read",
+        "commit.py",
+        "            if mail.id in read:\n",
+        "            if True:\n",
+    ),
+    Mutant(
+        "mail is not given back by a cancel",
+        "control.py",
+        '        *return_mail(tx, row, "cancelled"),\n',
+        "",
+    ),
+    Mutant(
+        "a boundary is taken although the step was set back",
+        "commit.py",
+        "allowed and row.attempt == boundary.attempt and row.doc.target is None",
+        "allowed",
+    ),
+    Mutant(
+        "done beats an accepted cancel",
+        "endings.py",
+        'soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft\n'
+        '    return (row.status in ("running", "pausing") or soft)',
+        'return row.status in ("running", "pausing", "cancelling")',
+    ),
+    Mutant(
+        "a cancel is settled while children live",
+        "endings.py",
+        "if tx.children(row.id, live=True) or pending_undos(tx, row):\n                return False",
+        "if False:\n                return False",
+    ),
+    Mutant(
+        "a request id is ignored",
+        "control.py",
+        "    if ask.request_id is not None:\n        known = tx.answered(ask.request_id)\n        if known is not None:",
+        "    if ask.request_id is not None:\n        known = None\n        if known is not None:",
+    ),
+    Mutant(
+        "a silent process begins bodies",
+        "gate.py",
+        "if (not lease.fresh or lease.lapses != lapses) and not await s.still_mine():",
+        "if False:",
+    ),
+    Mutant(
+        "a probe's word counts while the driver may live",
+        "preparing.py",
+        "return holder is not None and",
+        "return False and",
+    ),
+    Mutant(
+        "a probe's word beats a late result",
+        "preparing.py",
+        'if now is None or now.status not in ("in_doubt", "check"):',
+        "if now is None:",
+    ),
+    Mutant(
+        "a step that swallows its cancellation counts",
+        "stepping.py",
+        "            if scope.broken:\n                return",
+        "            if False:\n                return",
+    ),
+    Mutant(
+        "an answered question holds the run",
+        "driver.py",
+        'if row.status == "running" and not _settled(tx, row, name):',
+        'if row.status == "running":',
+    ),
+    Mutant(
+        "a closed attempt is asked no more",
+        "gate.py",
+        "if run.scope.closed or run.number != run.scope.number or self._s.shut:",
+        "if False:",
+    ),
+    Mutant(
+        "the record's rows are not chained",
+        "stores/chain.py",
+        "digest = sha256(previous)",
+        'digest = sha256(b"")',
+        caught_by="a_record_cannot_be_changed_row_by_row",
+    ),
+    Mutant(
+        "a step that changes its mind writes twice",
+        "gate.py",
+        "if id_ in s.journal.rows or s.row.doc.set_back or not s.journal.unasked_writes():",
+        "if True:",
+        caught_by="a_changed_argument_does_not_send_twice",
+    ),
+    Mutant(
+        "the budget is not looked at by the gate",
+        "gate.py",
+        "        if over:\n",
+        "        if False:\n",
+        caught_by="a_budget_of_calls_holds",
+    ),
+    Mutant(
+        "a write's result is used before it is durable",
+        "gate.py",
+        "                await commit.wait()\n            except Fenced:\n                return",
+        "                pass\n            except Fenced:\n                return",
+        caught_by="a_write_is_durable_before_its_result_is_used",
+    ),
+)

@@ -1,0 +1,57 @@
+"""Run what should catch a mutant, in a process of its own: `python -m tests.mutants.run races 0-60`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import standfast
+from tests.mutants import guards
+from tests.mutants.mutants import Mutant
+from tests.races.replay import check
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "standfast"
+
+
+def caught(mutant: Mutant | None, seeds: int, timeout: float) -> tuple[bool, str]:
+    """Was it noticed? And by what. Without a mutant: does the source as it is pass?"""
+    with tempfile.TemporaryDirectory(prefix="standfast-mutant-") as folder:
+        copy = Path(folder, "standfast")
+        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        what, hint = "races", 0
+        if mutant is not None:
+            what, hint = mutant.caught_by, mutant.hint
+            file = copy / mutant.file
+            text = file.read_text()
+            assert text.count(mutant.old) >= 1, f"mutant {mutant.name!r} does not apply to {mutant.file} any more"
+            file.write_text(text.replace(mutant.old, mutant.new, 1))
+        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+        program = [sys.executable, "-m", "tests.mutants.run", what, str(hint), str(seeds), str(copy)]
+        try:
+            done = subprocess.run(program, env=environment, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            return True, "it hangs"
+    lines = done.stdout.splitlines() or done.stderr.splitlines()[-1:]
+    return done.returncode != 0, lines[-1] if lines else ""
+
+
+def main(what: str, hint: str, seeds: str, source: str) -> None:
+    assert Path(standfast.__file__).parent == Path(source), "the mutant is not what is being tested"
+    logging.disable(logging.CRITICAL)  # a mutant says a lot
+    order = [int(hint), *range(int(seeds))] if what == "races" else [0]
+    for seed in order:
+        try:
+            check(seed) if what == "races" else getattr(guards, what)()
+        except BaseException as error:  # noqa: BLE001 - red, whatever it is
+            print(f"{what} {seed}: {type(error).__name__}: {str(error)[:200]}".replace("\n", " "))
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
