@@ -53,10 +53,10 @@ async def _inline(flight: Flight) -> Outcome:
     except asyncio.CancelledError:
         raise
     except Exception as error:
-        return _failure(error)
+        return failure(error)
     finally:
         current_call.reset(token)
-    return _success(flight, value)
+    return success(flight, value)
 
 
 async def _in_task(session: Session, flight: Flight) -> Outcome:
@@ -79,7 +79,7 @@ async def _in_task(session: Session, flight: Flight) -> Outcome:
                 return Outcome("cut")
             return Outcome("failed", error="CancelledError", message="it cancelled itself")
         error = task.exception()
-        return _failure(error) if error is not None else _success(flight, task.result())
+        return failure(error) if error is not None else success(flight, task.result())
 
     return await _end_of(session, flight, task, ending)
 
@@ -95,7 +95,7 @@ async def _in_thread(session: Session, flight: Flight) -> Outcome:
     if flight.cutting:
         return Outcome("cut")
     body.start()
-    return await _elsewhere(session, flight, body.future, lambda value: _success(flight, value))
+    return await _elsewhere(session, flight, body.future, lambda value: success(flight, value))
 
 
 async def _in_process(session: Session, flight: Flight) -> Outcome:
@@ -125,7 +125,7 @@ async def _elsewhere(
         error = future.exception()
         if error is None:
             return success(future.result())
-        return Outcome("cut") if isinstance(error, Cut | Stopped) else _failure(error)
+        return Outcome("cut") if isinstance(error, Cut | Stopped) else failure(error)
 
     return await _end_of(session, flight, future, ending)
 
@@ -164,14 +164,14 @@ def body_context(flight: Flight) -> contextvars.Context:
     return context
 
 
-def _success(flight: Flight, value: Any) -> Outcome:
+def success(flight: Flight, value: Any) -> Outcome:
     try:
         return Outcome("finished", flight.call.tool.dump_result(value))
     except NotStorable as error:
         return Outcome("failed", error="NotStorable", message=str(error))
 
 
-def _failure(error: BaseException) -> Outcome:
+def failure(error: BaseException) -> Outcome:
     if isinstance(error, NotPerformed):
         return Outcome("not_performed", error="NotPerformed", message=str(error))
     if isinstance(error, RemoteError):

@@ -204,6 +204,13 @@ class Tool(Generic[P, R]):
         return self._result.load(raw)
 
     @cached_property
+    def inline(self) -> bool:
+        """May its body run in its caller's task? An async read that asks nobody and has no limits to keep."""
+        asks = callable(self.confirm) or bool(self.confirm)
+        plain = self.kind in ("tool", "model") and not self.process and self.timeout is None and self.retries == 0
+        return self.is_async and self.effect in ("read", "idempotent") and plain and not asks
+
+    @cached_property
     def schema(self) -> Json:
         """The JSON schema of the arguments, described by the docstring."""
         described = inspect.getdoc(self.fn)
