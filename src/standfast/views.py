@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from standfast.abc import Tx
 from standfast.codec import from_json
+from standfast.leases import proven_dead
 from standfast.records import CallRef, CheckAgain, Choice, Happened, MailView, Need, NotHappened, RunView
 from standfast.rows import CallRow, MailRow, RunRow
 from standfast.stops import pending_undos
@@ -41,7 +42,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         labels=doc.labels,
         parent=row.parent,
         changed=doc.changed,
-        error=f"{doc.error.type}: {doc.error.message}" if doc.error else "",
+        error=doc.error.text if doc.error else "",
         traceback=doc.error.traceback if doc.error else "",
         driver=row.holder or "",
     )
@@ -115,7 +116,7 @@ def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:
         return "; ".join(f"{name}: {info.text}" if info.text else name for name, info in row.doc.holds.items())
     if row.status in ("cancelled", "done", "failed"):
         return ""
-    drivers = [lease for lease in tx.leases() if row.agent in lease.agents]
+    drivers = [lease for lease in tx.leases() if row.agent in lease.agents and not proven_dead(lease)]
     if not drivers:
         return f"a driver with agent {row.agent}"
     if row.status == "queued":

@@ -1,0 +1,111 @@
+"""Worker processes that a test can talk to, freeze, wake and kill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from tests.programs.outside import Outside
+
+ROOT = Path(__file__).parents[2]
+
+
+class Worker:
+    """One driving process on a store."""
+
+    def __init__(self, folder: Path, *before: str, **options: Any) -> None:
+        self.log = folder / f"worker-{len(list(folder.glob('worker-*')))}.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    *before,
+                    *(sys.executable, "-m", "tests.programs.driving_worker"),
+                    *(str(folder / "runs.db"), str(folder / "world"), json.dumps(options)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+            )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+    async def _line(self) -> str:
+        assert self._process.stdout is not None
+        line: bytes = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), 30)
+        assert line, f"the worker has ended: {self.said}"
+        return line.decode().strip()
+
+    async def ready(self) -> Self:
+        assert await self._line() == "ready"
+        return self
+
+    async def ask(self, line: str) -> Any:
+        """Have one line answered."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+        self._process.stdin.flush()
+        return json.loads(await self._line())
+
+    async def leave(self) -> None:
+        """Have it end in an orderly way."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert await self._line() == "left"
+        assert await asyncio.to_thread(self._process.wait, 30) == 0, self.said
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """kill -9; its world ends in the middle of whatever it was doing."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    @property
+    def frozen(self) -> bool:
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+
+def outside(folder: Path) -> Outside:
+    return Outside(folder / "world")
+
+
+@contextmanager
+def attached(worker: Worker, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """strace on a live worker, for as long as the block lasts."""
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(worker.pid), *options], stderr=subprocess.PIPE
+    )
+    try:
+        yield tracer
+    finally:
+        tracer.terminate()
+        tracer.wait()
+        assert tracer.stderr is not None
+        tracer.stderr.close()
