@@ -29,7 +29,7 @@ class LocalDriver:
         self._concurrency = concurrency
         self.active: dict[str, Driver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._claiming: set[str] = set()
+        self._claiming: dict[str, str] = {}  # run: its agent
         self._damaged: set[str] = set()  # their rows cannot be read: left alone until somebody touches them
         self._scheduled = False
         self._closing = False
@@ -61,8 +61,8 @@ class LocalDriver:
                 continue
             if status != "queued" and holder is not None and holder != self._env.lease.id and not self._gone(holder):
                 continue
-            self._claiming.add(id_)
-            task = self._env.loop.create_task(self._drive(id_, agent), name=f"standfast drive {id_}")
+            self._claiming[id_] = agent
+            task = self._env.loop.create_task(self._drive(id_), name=f"standfast drive {id_}")
             self._tasks[id_] = task
             task.add_done_callback(lambda _, i=id_: self._tasks.pop(i, None))
 
@@ -72,16 +72,15 @@ class LocalDriver:
     def _room(self, agent: str) -> bool:
         """Runs that only wait for a child or for time do not take a place."""
         busy = [d for d in self.active.values() if d.s.waiting == 0]
-        claiming = len(self._claiming)
-        if self._concurrency is not None and len(busy) + claiming >= self._concurrency:
+        if self._concurrency is not None and len(busy) + len(self._claiming) >= self._concurrency:
             return False
         limit = self._env.agents[agent].concurrency
         if limit is None:
             return True
-        return sum(d.s.agent.name == agent for d in busy) + claiming < limit
+        mine = [d for d in busy if d.s.agent.name == agent] + [a for a in self._claiming.values() if a == agent]
+        return len(mine) < limit
 
-    async def _drive(self, id_: str, agent: str) -> None:
-        del agent
+    async def _drive(self, id_: str) -> None:
         try:
             driver = await claim_and_drive(self._env, id_, self._others)
         except StoreDamaged as error:
@@ -89,7 +88,7 @@ class LocalDriver:
             log.error("standfast: run %s cannot be driven: %s", id_, error)
             return
         finally:
-            self._claiming.discard(id_)
+            del self._claiming[id_]
         if driver is None:
             return
         self.active[id_] = driver
