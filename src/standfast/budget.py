@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from standfast.errors import Misuse
 from standfast.records import Budget, Spent
@@ -32,6 +34,16 @@ def repeats(budget: Budget, repeated: tuple[str, int]) -> str:
     if budget.repeats is not None and repeated[1] >= budget.repeats:
         return f"the same call gave the same result {repeated[1]} times in a row"
     return ""
+
+
+def given(budget: Budget | Mapping[str, Any]) -> Budget:
+    """A budget, or the JSON of one as choices carry it; Misuse if it makes no sense."""
+    if not isinstance(budget, Budget):
+        unknown = sorted(set(budget) - {*_CAPS, "repeats", "then"})
+        if unknown:
+            raise Misuse(f"a budget has no {', '.join(unknown)}", hint=f"it has {', '.join(_CAPS)}, repeats and then")
+        budget = Budget(**budget)
+    return check(budget)
 
 
 def check(budget: Budget) -> Budget:

@@ -187,6 +187,8 @@ class Codec(Generic[T]):
 
     def _refuse_other_classes(self, value: T, raw: bytes, context: Dumping | None) -> None:
         # The serializer takes the declared fields of whatever object it finds, and drops the rest.
+        if self._class is not None and not isinstance(value, self._class):
+            raise _not_storable(self.type, "", f"it is a {type(value).__name__}, not a {self._class.__name__}")
         try:
             own = self._to_json(
                 value, warnings=False, round_trip=True, by_alias=False, serialize_as_any=True, context=context

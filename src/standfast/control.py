@@ -320,6 +320,7 @@ def message(text: str, data: JsonValue, when: str, mail_id: str) -> Callable[[Tx
     """A thought beside the task."""
     if when not in ("now", "next", "later"):
         raise Misuse(f"message(when={when!r}) is unknown", hint='use "now", "next" or "later"')
+    data = from_json(_storable(data))
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         mail = MailRow(run=row.n, id=mail_id, kind="message", text=text, data=data, when=when, by=ask.by, at=tx.now)  # type: ignore[arg-type]
@@ -530,6 +531,7 @@ def approve(call_id: str, args: Json | None) -> Callable[[Tx, RunRow, Ask], Answ
             schema = _tool_schema(tx, row, call.tool, "schema")
             if schema is not None:
                 JsonSchema.validate({**schema, "additionalProperties": False}, merged)
+            call.wanted = call.args.decode()
             call.args = _storable(merged)
         call.status = "approved"
         tx.update_call(call)

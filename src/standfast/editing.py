@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from standfast.agent import Agent
 from standfast.codec import JsonSchema, expand_logs, from_json, merge_patch, one_line_diff, to_json
 from standfast.errors import NotStorable, WrongState
+from standfast.json_values import is_object
 from standfast.log_places import LogRows, collapse_logs
 from standfast.records import Json
 from standfast.snapshots import pack, unpack
@@ -23,21 +26,46 @@ def edited(
     stored = from_json(raw)
     old = expand_logs(stored, fetch)
     new = merge_patch(old, patch)
-    if not isinstance(new, dict):
-        raise WrongState("an edit is an object of fields", hint='for example edit({"month": "June"})')
+    if not is_object(new) or not _is_json(patch):
+        raise WrongState("an edit is an object of fields, in JSON", hint='for example edit({"month": "June"})')
     if agent is not None:
-        _validate(agent, new)
+        lost = _dropped(patch, _validated(agent, new))
     else:
         schema: Any = contract["state"]
         JsonSchema.validate(schema, new)
+        known = schema.get("properties", {})
+        lost = "" if schema.get("additionalProperties") else next((k for k, v in patch.items() if k not in known and v is not None), "")
+    if lost:
+        raise WrongState(f"the state has no field {lost}", hint="nothing was changed; state() shows the fields there are")
     state, rows = collapse_logs(stored, new, fetch)
     before = expand_logs(from_json(unpack(baseline)[1]), fetch)
     return pack(plan, to_json(state)), one_line_diff(before, new), rows
 
 
-def _validate(agent: Agent[Any, Any], new: Json) -> None:
+def _is_json(patch: Any) -> bool:
     try:
-        agent.state_codec.load(to_json(new))
+        to_json(patch)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _dropped(patch: Any, read: Any, path: str = "") -> str:
+    """The field of a patch that its state does not take: a slip of the pen, which would change nothing."""
+    if not is_object(patch) or not is_object(read):
+        return ""
+    for key, value in patch.items():
+        here = f"{path}.{key}" if path else str(key)
+        found = _dropped(value, read[key], here) if key in read else "" if value is None else here
+        if found:
+            return found
+    return ""
+
+
+def _validated(agent: Agent[Any, Any], new: Json) -> Any:
+    """The state as the agent's code would read and write it."""
+    try:
+        return from_json(agent.state_codec.write(agent.state_codec.load(to_json(new))))
     except NotStorable as error:
         raise WrongState(
             f"the edit does not fit {agent.state_type.__name__}: {error.message}",

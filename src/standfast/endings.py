@@ -136,7 +136,7 @@ class Endings:
             )
             if row.status != "running":
                 return None, [failed], None
-            hold(row, "error", tx.now, f"{error.type}: {error.message}")
+            hold(row, "error", tx.now, error.text)
             row.doc.step_once = False
             row.doc.stop = Stop("pause", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight))
             enter(row, "pausing", tx.now)

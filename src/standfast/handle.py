@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import JsonValue
 
+from standfast import budget as budgets
 from standfast import control
 from standfast import events as ev
 from standfast.codec import expand_logs, from_json
@@ -87,7 +88,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Go on where the run was held; Refused lists what stands in the way."""
-        caps = Budget(**budget) if isinstance(budget, dict) else budget
+        caps = None if budget is None else budgets.given(budget)
         return await self._verb("resume", control.resume(note, accept_stale, caps), by, reason, request_id, if_seq)
 
     async def step_once(

@@ -94,6 +94,11 @@ class ErrorInfo:
     traceback: str
     hint: str = ""
 
+    @property
+    def text(self) -> str:
+        """What happened, and what to do about it."""
+        return f"{self.type}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
 
 @dataclass(slots=True)
 class Resume:
@@ -209,6 +214,7 @@ class CallRow:
     undoable: bool = False
     status: CallStatus
     args: bytes
+    wanted: str | None = None  # the arguments the step asked for, if a person approved others
     before: bytes | None = None
     result: bytes | None = None
     error: str | None = None

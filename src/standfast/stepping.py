@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from standfast import budget as budgets
 from standfast.commit import Boundary
 from standfast.errors import BadReturn, NotCalled, StandfastError
+from standfast.questions import withdraw
 from standfast.records import Done, Idle
 from standfast.rows import ErrorInfo
 from standfast.run import Run
@@ -55,10 +56,12 @@ class Stepper:
             try:
                 returned = await take(run)
                 self._all_performed()
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as cancelled:
                 if scope.closed or scope.broken:
                     raise
-                return Turn("error", error=told(RuntimeError("the step was cancelled from inside")))
+                inside = RuntimeError("the step was cancelled from inside")
+                inside.__cause__ = cancelled
+                return Turn("error", error=told(inside))
             except Exception as error:
                 return Turn("held") if scope.broken else Turn("error", error=told(error))
             if scope.broken:
@@ -82,6 +85,8 @@ class Stepper:
             raise BadReturn(f"the step returned {returned!r}", hint="a step returns Done(result), Idle() or None")
         if s.flights or scope.used:
             await self._leftovers()
+        if any(row.status == "asking" for row in s.journal.rows.values()):
+            await s.write(lambda tx, row: (None, withdraw(tx, row, ()), None))
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
         s.show_plan(run.plan)
