@@ -7,31 +7,38 @@ from typing import TYPE_CHECKING
 from standfast import events as ev
 from standfast.events import Event
 from standfast.places import place_of_thread
-from standfast.records import InFlight, Residue
+from standfast.records import CallRef, InFlight, Residue
 from standfast.stops import finish_cancel, mark_undo, pending_undos, settle_pause
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
     from standfast.driver import Driver
+    from standfast.flight import Flight
     from standfast.rows import RunRow
     from standfast.stores.sqlite import SqliteStore
 
 
 def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
-    """Settle a stop without the event loop; False if undo code would have to run there.
+    """Settle a stop without the event loop; False if it must wait for it: for undo code, or a call that may finish.
 
     The fence rises, so whatever the blocked code does when it wakes up is refused.
     """
     where = place_of_thread(driver.s.thread)
+    flights = list(driver.s.flights.values())
 
     def settle(tx: Tx) -> bool:
         row = tx.run_n(driver.s.row.n)
         if row is None or row.fence != driver.s.fence or row.status not in ("pausing", "cancelling"):
             return True
+        stop = row.doc.stop
+        if stop is None or stop.soft or (row.status == "pausing" and any(has_effect(ref) for ref in row.in_flight)):
+            driver.s.doing(f"the event loop, which is blocked: {where}")
+            return False
+        _cut(flights, row.status, tx.now - stop.accepted_at)
         if row.status == "cancelling":
-            assert row.doc.stop is not None
-            mark_undo(tx, row, row.doc.stop.undo)
+            mark_undo(tx, row, stop.undo)
         if row.doc.target is not None or pending_undos(tx, row) or tx.children(row.id, live=True):
+            driver.s.doing(f"the event loop, which is blocked: {where}")
             return False
         _name(tx, row, where)
         row.fence += 1
@@ -45,6 +52,20 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
     return store.write(settle)
 
 
+def has_effect(ref: CallRef) -> bool:
+    """May this call have changed the world?"""
+    return ref.effect in ("write", "irreversible")
+
+
+def _cut(flights: list[Flight], status: str, waited: float) -> None:
+    """Cut threads and processes from here; code in the loop's own thread cannot be."""
+    for flight in flights:
+        tool = flight.call.tool
+        at_once = not has_effect(flight.ref) or (status == "cancelling" and tool.undo is not None)
+        if flight.body is not None and (at_once or waited >= tool.grace):
+            flight.cut()
+
+
 def _name(tx: Tx, row: RunRow, where: str) -> None:
     stop = row.doc.stop
     assert stop is not None
@@ -55,7 +76,7 @@ def _name(tx: Tx, row: RunRow, where: str) -> None:
         stop.outcomes.append(InFlight(ref, "still_running"))
         call = tx.call(row.n, ref.id)
         if call is not None and call.status == "started":
-            call.status = "in_doubt" if ref.effect in ("write", "irreversible") else "cut"
+            call.status = "in_doubt" if has_effect(ref) else "cut"
             call.left_by = row.holder
             tx.update_call(call)
     stop.residue.append(Residue(f"code of step {row.step} is still running and blocks the event loop", where))

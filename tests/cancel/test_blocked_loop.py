@@ -1,0 +1,208 @@
+"""Agent code that blocks the event loop cannot keep a stop from working (R7, R34, R35)."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from standfast import Accepted, Done, Receipt, Run, Runtime, agent, child, tool
+from standfast.events import CallStarted
+from tests.cancel.support import LIMIT, Nothing, late_result, left_behind, of_kind, outcomes, recorded
+from tests.helpers import eventually
+
+T = TypeVar("T")
+
+
+class Elsewhere:
+    """A thread with an event loop of its own, from which a person still has control."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self.result: Any = None
+        self.blocked_until = 0.0
+        self._thread = threading.Thread(target=lambda: self._run(work))
+        self._thread.start()
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        try:
+            self.result = asyncio.run(work())
+        except BaseException as error:  # shown by the test
+            self.result = error
+
+    async def join(self) -> Any:
+        await eventually(lambda: not self._thread.is_alive(), timeout=LIMIT)
+        if isinstance(self.result, BaseException):
+            raise self.result
+        return self.result
+
+
+async def test_a_step_that_blocks_the_loop_is_cancelled_from_another_thread(db: str) -> None:
+    """R34, R7: accepted at once, settled while the loop is still blocked, the code named, no call afterwards."""
+    blocking, free = threading.Event(), threading.Event()
+    performed: list[int] = []
+
+    @tool(effect="write")
+    async def effect() -> None:
+        performed.append(1)
+
+    @agent("blocker")
+    async def blocker(run: Run[Nothing]) -> None:
+        blocking.set()
+        free.wait(LIMIT)  # the whole event loop waits here
+        await run.call(effect())
+
+    async with Runtime(db, agents=[blocker]) as runs:
+        run = await runs.start(blocker, Nothing())
+
+        async def stop() -> tuple[float, Receipt]:
+            await asyncio.to_thread(blocking.wait, LIMIT)
+            began = time.monotonic()
+            assert isinstance(await run.cancel(), Accepted)
+            accepted = time.monotonic() - began
+            receipt = await run.settled(timeout=LIMIT)
+            assert not free.is_set()
+            free.set()
+            return accepted, receipt
+
+        accepted, receipt = await Elsewhere(stop).join()
+        assert accepted < 2
+        assert receipt.status == "cancelled"
+        assert "test_blocked_loop.py:" in left_behind(receipt)
+        assert "blocker" in left_behind(receipt)
+        await asyncio.sleep(0.1)
+        assert performed == []
+        assert await of_kind(run, CallStarted) == []
+        assert receipt.calls_after_cancel == 0
+        assert (await run.view()).status == "cancelled"
+
+
+async def test_a_tool_that_blocks_the_loop_is_still_running_and_its_late_result_is_caught(db: str) -> None:
+    """R34, R35: the call is named as still running; what it brings back later stays out of the run."""
+    blocking, free = threading.Event(), threading.Event()
+    went_on: list[str] = []
+
+    @tool(effect="read")
+    async def blocks() -> str:
+        blocking.set()
+        while not free.is_set():
+            pass  # a busy loop: Python code, but in the event loop's own thread
+        return "late"
+
+    @agent("blocker")
+    async def blocker(run: Run[Nothing]) -> Done[str]:
+        went_on.append(await run.call(blocks()))
+        went_on.append(await run.call(blocks()))
+        return Done("never")
+
+    async with Runtime(db, agents=[blocker]) as runs:
+        run = await runs.start(blocker, Nothing())
+
+        async def stop() -> Receipt:
+            await asyncio.to_thread(blocking.wait, LIMIT)
+            assert await run.cancel()
+            receipt = await run.settled(timeout=LIMIT)
+            assert not free.is_set()
+            free.set()
+            return receipt
+
+        receipt = await Elsewhere(stop).join()
+        assert outcomes(receipt) == {"blocks": "still_running"}
+        assert "blocks at test_blocked_loop.py:" in left_behind(receipt)
+        assert (await late_result(run)).result == "late"
+        await asyncio.sleep(0.1)
+        assert len(await of_kind(run, CallStarted)) == 1
+        assert (await run.view()).status == "cancelled"
+
+
+async def test_threads_beside_a_blocked_loop_are_cut_too(db: str) -> None:
+    """R6, R34: what can be cut without the loop is cut, and not only named."""
+    blocking, free, cut = threading.Event(), threading.Event(), threading.Event()
+
+    @tool(effect="read")
+    def crunch() -> None:
+        try:
+            while True:
+                time.sleep(0.005)
+        finally:
+            cut.set()
+
+    @agent("both")
+    async def both(run: Run[Nothing]) -> None:
+        work = asyncio.create_task(run.call(crunch()))
+        await asyncio.sleep(0.1)
+        blocking.set()
+        free.wait(LIMIT)
+        await work
+
+    async with Runtime(db, agents=[both]) as runs:
+        run = await runs.start(both, Nothing())
+
+        async def stop() -> Receipt:
+            await asyncio.to_thread(blocking.wait, LIMIT)
+            assert await run.cancel()
+            receipt = await run.settled(timeout=LIMIT)
+            assert cut.wait(5)
+            free.set()
+            return receipt
+
+        receipt = await Elsewhere(stop).join()
+        assert "both at test_blocked_loop.py:" in left_behind(receipt)
+
+
+async def test_children_of_a_blocked_loop_settle_before_their_parent(db: str) -> None:
+    """R6, R34: child runs in the same blocked loop are settled as well."""
+    blocking, free = threading.Event(), threading.Event()
+
+    @agent("leaf")
+    async def leaf(run: Run[Nothing]) -> None:
+        blocking.set()
+        free.wait(LIMIT)
+
+    @agent("root")
+    async def root(run: Run[Nothing]) -> None:
+        await run.call(child(leaf, Nothing()))
+
+    async with Runtime(db, agents=[root, leaf]) as runs:
+        run = await runs.start(root, Nothing())
+
+        async def stop() -> Receipt:
+            await asyncio.to_thread(blocking.wait, LIMIT)
+            assert await run.cancel()
+            receipt = await run.settled(timeout=LIMIT)
+            free.set()
+            return receipt
+
+        receipt = await Elsewhere(stop).join()
+        assert receipt.status == "cancelled"
+        assert {v.status for v in await runs.list()} == {"cancelled"}
+
+
+async def test_pause_of_a_blocked_loop_settles_and_the_run_can_be_resumed(db: str) -> None:
+    """R3, R34: held although the code blocks; resumed, the step is taken again."""
+    blocking, free = threading.Event(), threading.Event()
+    taken: list[int] = []
+
+    @agent("blocker")
+    async def blocker(run: Run[Nothing]) -> Done[int]:
+        taken.append(1)
+        blocking.set()
+        free.wait(LIMIT)
+        return Done(len(taken))
+
+    async with Runtime(db, agents=[blocker]) as runs:
+        run = await runs.start(blocker, Nothing())
+
+        async def stop() -> Receipt:
+            await asyncio.to_thread(blocking.wait, LIMIT)
+            assert await run.pause()
+            receipt = await run.settled(timeout=LIMIT)
+            assert not free.is_set()
+            free.set()
+            return receipt
+
+        receipt = await Elsewhere(stop).join()
+        assert receipt.status == "paused"
+        assert "test_blocked_loop.py:" in left_behind(receipt)
+        await run.resume()
+        assert await run.result(timeout=LIMIT) == 2
+        assert [e.type for e in await recorded(run)][-1] == "run_done"

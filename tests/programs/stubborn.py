@@ -1,0 +1,65 @@
+"""Everything that swallows a stop, in one program: it must still end, and quietly. python stubborn.py STORE."""
+
+import asyncio
+import sys
+import threading
+
+from pydantic import BaseModel
+
+from standfast import Run, Runtime, agent, tool
+
+begun: list[str] = []
+
+
+class Nothing(BaseModel):
+    """No state."""
+
+
+async def swallow(what: str) -> None:
+    begun.append(what)
+    while True:
+        try:
+            await asyncio.sleep(0.5)
+        except BaseException:
+            continue
+
+
+@tool(effect="read")
+async def deaf_read() -> None:
+    await swallow("read")
+
+
+@tool(effect="write", grace=0.1)
+async def deaf_write() -> None:
+    await swallow("write")
+
+
+@tool(effect="read", grace=0.1)
+def stuck() -> None:
+    begun.append("thread")
+    threading.Lock().acquire()
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+@agent("stubborn")
+async def stubborn(run: Run[Nothing]) -> None:
+    tasks = [asyncio.create_task(swallow("task"))]
+    tasks += [asyncio.create_task(run.call(call)) for call in (deaf_read(), deaf_write(), stuck())]
+    await swallow("step")
+    del tasks
+
+
+async def main() -> None:
+    async with Runtime(sys.argv[1], agents=[stubborn]) as runs:
+        run = await runs.start(stubborn, Nothing())
+        while len(begun) < 5:
+            await asyncio.sleep(0.01)
+        await run.cancel()
+        receipt = await run.settled()
+        print(len(receipt.residue), sorted(f.outcome for f in receipt.in_flight), flush=True)
+
+
+asyncio.run(main())
+print("ended", flush=True)
