@@ -153,7 +153,7 @@ class StepCommit:
             row.in_flight = [c for c in row.in_flight if c.id not in gone]
             events += [e.event for e in self.ended]
         events += self.notes
-        boundary = self._boundary(row, events)
+        boundary = self._boundary(tx, row, events)
         admitted = self._admit(row, events)
         self._count(row, len(admitted), boundary)
         if not events and not self.change:
@@ -165,7 +165,7 @@ class StepCommit:
         self._details(tx, row, boundary, admitted)
         return True
 
-    def _boundary(self, row: RunRow, events: list[Event | Quick]) -> Boundary | None:
+    def _boundary(self, tx: Tx, row: RunRow, events: list[Event | Quick]) -> Boundary | None:
         boundary = self.boundary
         if boundary is None:
             return None
@@ -176,7 +176,9 @@ class StepCommit:
             boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
             return None
         events.append(QuickStep(boundary.step, boundary.attempt))
-        events += [ev.MailConsumed(mail=mail, step=boundary.step) for mail in boundary.read_mail]
+        if boundary.read_mail:
+            pending = {mail.id for mail in tx.pending_mail(row.n)}  # a cancel may have returned it meanwhile
+            events += [ev.MailConsumed(mail=m, step=boundary.step) for m in boundary.read_mail if m in pending]
         row.step = boundary.step + 1
         row.attempt = boundary.attempt + 1
         return boundary
