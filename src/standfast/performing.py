@@ -15,6 +15,7 @@ from standfast.context import Stopped, current_call
 from standfast.errors import NotPerformed, NotStorable
 from standfast.flight import Flight, Outcome
 from standfast.outliving import leave_timed_out
+from standfast.scope import current_attempt
 from standfast.tool import unperformed
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def body_context(flight: Flight) -> contextvars.Context:
     """The context a body runs in: the step's own, with this call in it."""
     context = contextvars.copy_context()
     context.run(current_call.set, flight)
+    context.run(current_attempt.set, flight.session.attempt)  # what it starts is stopped with the step
     context.run(unperformed.set, None)
     return context
 

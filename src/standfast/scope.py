@@ -25,7 +25,7 @@ class Attempt:
     `number` rises with every step; a Run that carries an older number is refused.
     """
 
-    __slots__ = ("broken", "closed", "loop", "main", "number", "on_park", "parked", "spawned", "used")
+    __slots__ = ("broken", "closed", "loop", "main", "main_parked", "number", "on_park", "parked", "spawned", "used")
 
     def __init__(self, number: int, on_park: Callable[[], None]) -> None:
         self.number = number
@@ -34,18 +34,22 @@ class Attempt:
         self.loop = asyncio.get_running_loop()
         self.main: asyncio.Task[Any] | None = None
         self.parked = 0
+        self.main_parked = False
         self.on_park = on_park
         self.used: set[asyncio.Task[Any]] = set()  # tasks that used this attempt's Run
         self.spawned: set[asyncio.Task[Any]] = set()  # tasks that code of this attempt started
 
     async def park(self) -> None:
         """Never returns: a refused call waits here until its task is cancelled."""
+        main = asyncio.current_task() is self.main
         self.parked += 1
+        self.main_parked = self.main_parked or main
         self.on_park()
         try:
             await self.loop.create_future()
         finally:
             self.parked -= 1
+            self.main_parked = self.main_parked and not main
 
     def others(self) -> set[asyncio.Task[Any]]:
         """Tasks beside the main one that are still going."""

@@ -27,7 +27,7 @@ from standfast.plan import Plan
 from standfast.outliving import keep_refused
 from standfast.records import Hold, InFlight, Interruption, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
-from standfast.scope import Attempt
+from standfast.scope import Attempt, current_attempt
 from standfast.tool import Tool
 from standfast.voice import Voice
 
@@ -247,6 +247,8 @@ class Session:
             self._repeated(flight, outcome)
         if flight.over is not None and not flight.over.done():
             flight.over.set_result(None)
+        if self.answers:
+            self.wake.set()  # perhaps only questions are left now
         if flight.cutting or self.shut or not begun:
             self._note_outcome(flight, outcome, begun=begun)
         return commit
@@ -356,11 +358,10 @@ class Session:
     # --- small services ---------------------------------------------------------------------------
 
     def own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """A task of the driver, in nobody's step."""
+        """A task of the driver, in nobody's step: whoever's code it is called from, it is not stopped with that."""
         context = contextvars.copy_context()
+        context.run(current_attempt.set, None)
         task = self.env.loop.create_task(work, context=context)
-        if self.attempt is not None:
-            self.attempt.spawned.discard(task)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task

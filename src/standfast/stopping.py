@@ -112,7 +112,7 @@ class Stopping:
         while self._mode != "cancel" and not scope.main.done():
             if self._s.flights:
                 end = None
-            elif scope.parked or self._s.answers:
+            elif scope.main_parked or (self._mode == "pause" and scope.parked) or self._s.answers:
                 return  # it wants another call: it will not get there
             elif end is None:
                 end = loop.time() + STEP_GRACE

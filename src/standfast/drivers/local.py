@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from typing import Any
@@ -31,6 +32,7 @@ class LocalDriver:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: dict[str, str] = {}  # run: its agent
         self._damaged: set[str] = set()  # their rows cannot be read: left alone until somebody touches them
+        self._context = contextvars.copy_context()  # nobody's: a step that asks for a child does not own its driver
         self._scheduled = False
         self._closing = False
         self._beat = time.monotonic()
@@ -44,7 +46,7 @@ class LocalDriver:
         """Look for runs to drive, once this tick is over."""
         if not self._scheduled and not self._closing:
             self._scheduled = True
-            self._env.loop.call_soon(self._look)
+            self._env.loop.call_soon(self._look, context=self._context)
 
     def _look(self) -> None:
         self._scheduled = False

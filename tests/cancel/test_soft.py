@@ -1,0 +1,273 @@
+"""Soft cancel: the call in flight finishes, nothing else begins (R12)."""
+
+import asyncio
+import threading
+
+import pytest
+
+from standfast import Accepted, Done, Run, RunCancelled, Runtime, agent, child, tool
+from standfast.events import CallFinished, CallStarted, StepFinished, VerbNoted
+from tests.cancel.support import LIMIT, Nothing, of_kind, outcomes, recorded, settled
+from tests.helpers import eventually
+
+
+class Count(Nothing):
+    n: int = 0
+
+
+async def test_soft_cancel_lets_the_call_finish_and_keeps_the_boundary(db: str) -> None:
+    """RULINGS, soft cancel: the step reaches its boundary; that is committed and kept."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def slow(n: int) -> int:
+        begun.set()
+        await may_end.wait()
+        return n + 1
+
+    @agent("counter")
+    async def counter(run: Run[Count]) -> None:
+        run.state.n = await run.call(slow(run.state.n))
+
+    async with Runtime(db, agents=[counter]) as runs:
+        run = await runs.start(counter, Count())
+        await begun.wait()
+        answer = await run.cancel(soft=True)
+        assert isinstance(answer, Accepted)
+        assert [ref.tool for ref in answer.in_flight] == ["slow"]
+        await asyncio.sleep(0.3)  # longer than a pause lets a read go on
+        view = await run.view()
+        assert view.status == "cancelling"
+        assert "slow" in view.waiting_for
+        may_end.set()
+        receipt = await settled(run)
+        assert receipt.soft
+        assert outcomes(receipt) == {"slow": "finished"}
+        assert receipt.finished_steps == 1
+        assert (await run.state()).n == 1
+        assert len(await of_kind(run, CallStarted)) == 1
+
+
+async def test_soft_cancel_puts_the_value_of_done_into_the_receipt(db: str) -> None:
+    """RULINGS, soft cancel: status cancelled, the Done value in the receipt."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    @tool(effect="write")
+    def send() -> str:
+        begun.set()
+        may_end.wait(LIMIT)
+        return "sent"
+
+    @agent("sender")
+    async def sender(run: Run[Nothing]) -> Done[dict[str, str]]:
+        return Done({"letter": await run.call(send())})
+
+    async with Runtime(db, agents=[sender]) as runs:
+        run = await runs.start(sender, Nothing())
+        await eventually(begun.is_set)
+        await run.cancel(soft=True)
+        may_end.set()
+        receipt = await settled(run)
+        assert receipt.result == {"letter": "sent"}
+        assert outcomes(receipt) == {"send": "finished"}
+        assert receipt.undone == ()
+        assert [e.result for e in await of_kind(run, CallFinished)] == ["sent"]
+        assert len(await of_kind(run, StepFinished)) == 1
+        with pytest.raises(RunCancelled):
+            await run.result()
+
+
+async def test_soft_cancel_refuses_the_next_call_and_undoes_the_step(db: str) -> None:
+    """RULINGS, soft cancel: a step that asks for more is suspended, then undone as `undo` says."""
+    begun, may_end, undone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def take_back(_: object) -> None:
+        undone.set()
+
+    @tool(effect="write", undo=take_back)
+    async def first() -> None:
+        begun.set()
+        await may_end.wait()
+
+    @tool(effect="write")
+    async def second() -> None: ...
+
+    @agent("two")
+    async def two(run: Run[Nothing]) -> Done[str]:
+        await run.call(first())
+        await run.call(second())
+        return Done("both")
+
+    async with Runtime(db, agents=[two]) as runs:
+        run = await runs.start(two, Nothing())
+        await begun.wait()
+        await run.cancel(soft=True)
+        may_end.set()
+        receipt = await settled(run)
+        assert outcomes(receipt) == {"first": "finished"}
+        assert [(u.call.tool, u.outcome) for u in receipt.undone] == [("first", "undone")]
+        assert undone.is_set()
+        assert receipt.finished_steps == 0
+        assert receipt.result is None
+        assert [e.tool for e in await of_kind(run, CallStarted)] == ["first"]
+
+
+async def test_soft_cancel_lets_a_step_finish_beside_a_task_that_asks_for_more(db: str) -> None:
+    """R12: a background task that is refused does not take the step's boundary with it."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    keep: list[asyncio.Task[None]] = []
+
+    @tool(effect="read")
+    async def slow() -> str:
+        begun.set()
+        await may_end.wait()
+        return "value"
+
+    @tool(effect="read")
+    async def poll(n: int) -> None:
+        await asyncio.sleep(0.01)
+
+    @agent("polled")
+    async def polled(run: Run[Nothing]) -> Done[str]:
+        async def polls() -> None:
+            n = 0
+            while True:
+                n += 1
+                await run.call(poll(n))
+
+        keep.append(asyncio.create_task(polls()))
+        value = await run.call(slow())
+        await asyncio.sleep(0.02)  # thinks a little
+        return Done(value)
+
+    async with Runtime(db, agents=[polled]) as runs:
+        run = await runs.start(polled, Nothing())
+        await begun.wait()
+        await run.cancel(soft=True)
+        await asyncio.sleep(0.05)
+        may_end.set()
+        receipt = await settled(run)
+        assert receipt.result == "value"
+
+
+async def test_a_hard_cancel_after_a_soft_one_cuts(db: str) -> None:
+    """DESIGN, verb table: soft to hard only, and said so."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def slow() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    @agent("reader")
+    async def reader(run: Run[Nothing]) -> None:
+        await run.call(slow())
+
+    async with Runtime(db, agents=[reader]) as runs:
+        run = await runs.start(reader, Nothing())
+        await begun.wait()
+        assert await run.cancel(soft=True, by="ann")
+        await asyncio.sleep(0.05)
+        assert not ended.is_set()
+        again = await run.cancel(soft=True)
+        assert isinstance(again, Accepted)
+        assert not ended.is_set()
+        harder = await run.cancel(by="bob")
+        assert isinstance(harder, Accepted)
+        assert "hard" in harder.note
+        receipt = await settled(run)
+        assert ended.is_set()
+        assert outcomes(receipt) == {"slow": "aborted"}
+        assert receipt.by == "ann"
+        assert not receipt.soft
+
+
+async def test_a_soft_cancel_after_a_hard_one_stays_hard(db: str) -> None:
+    """DESIGN, verb table: never softer."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    @tool(effect="write", grace=10)
+    def send() -> None:
+        begun.set()
+        may_end.wait(LIMIT)
+
+    @agent("sender")
+    async def sender(run: Run[Nothing]) -> None:
+        await run.call(send())
+
+    async with Runtime(db, agents=[sender]) as runs:
+        run = await runs.start(sender, Nothing())
+        await eventually(begun.is_set)
+        await run.cancel()
+        assert isinstance(await run.cancel(soft=True), Accepted)
+        may_end.set()
+        assert not (await settled(run)).soft
+
+
+async def test_a_second_cancel_keeps_the_first_undo_mode_and_says_so(db: str) -> None:
+    """RULINGS: Accepted, first mode kept, and said so."""
+    begun, may_end = threading.Event(), threading.Event()
+    undone: list[str] = []
+
+    async def take_back(_: object) -> None:
+        undone.append("earlier")
+
+    @tool(effect="write", undo=take_back)
+    async def earlier() -> None: ...
+
+    @tool(effect="write", grace=10)
+    def send() -> None:
+        begun.set()
+        may_end.wait(LIMIT)
+
+    @agent("sender")
+    async def sender(run: Run[Nothing]) -> None:
+        await run.call(earlier() if run.step == 0 else send())
+
+    async with Runtime(db, agents=[sender]) as runs:
+        run = await runs.start(sender, Nothing())
+        await eventually(begun.is_set)
+        await run.cancel(undo="none", by="ann", reason="first")
+        again = await run.cancel(undo="all", by="bob", reason="second")
+        assert isinstance(again, Accepted)
+        assert "none" in again.note
+        may_end.set()
+        receipt = await settled(run)
+        assert (receipt.undo, receipt.by, receipt.reason) == ("none", "ann", "first")
+        assert undone == []
+        assert [e.by for e in await of_kind(run, VerbNoted) if e.verb == "cancel"] == ["bob"]
+
+
+async def test_soft_cancel_reaches_children_softly(db: str) -> None:
+    """R12, RULINGS on child runs: the child's call in flight finishes too."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def slow() -> str:
+        begun.set()
+        await may_end.wait()
+        return "leaf"
+
+    @agent("leaf")
+    async def leaf(run: Run[Nothing]) -> Done[str]:
+        return Done(await run.call(slow()))
+
+    @agent("root")
+    async def root(run: Run[Nothing]) -> Done[str]:
+        return Done(await run.call(child(leaf, Nothing())))
+
+    async with Runtime(db, agents=[root, leaf]) as runs:
+        run = await runs.start(root, Nothing())
+        await begun.wait()
+        await run.cancel(soft=True)
+        await asyncio.sleep(0.3)
+        may_end.set()
+        await settled(run)
+        (view,) = await runs.list(agent="leaf")
+        its = await runs.handle(view.id).settled()
+        assert outcomes(its) == {"slow": "finished"}
+        assert its.result == "leaf"
+        assert (await recorded(run))[-1].type == "run_cancelled"
