@@ -18,6 +18,7 @@ from standfast.journal import Journal
 from standfast.leases import Others
 from standfast.outliving import still_left
 from standfast.plan import Plan
+from standfast.questions import withdraw
 from standfast.preparing import Preparing
 from standfast.records import Hold, Residue, Spent
 from standfast.rows import CallRow, RunRow, Stop
@@ -292,15 +293,18 @@ class Driver:
             return
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            gone = withdraw(tx, row, waiting) if name == "asks" else []
             if row.status == "running" and not _settled(tx, row, name):
                 hold(row, name, tx.now, text, data)
                 if name == "user":
                     row.doc.step_once = False
                 row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=list(row.in_flight))
                 enter(row, "pausing", tx.now)
-                return None, [ev.PauseAsked(by=None, reason=f"{name}: {text}", in_flight=row.in_flight, status="pausing")], None
-            return None, [], None
+                asked = ev.PauseAsked(by=None, reason=f"{name}: {text}", in_flight=row.in_flight, status="pausing")
+                return None, [*gone, asked], None
+            return None, gone, None
 
+        waiting = set(s.answers)
         await s.flushed()
         await s.write(act)
         await self._stop(self._mode())
@@ -384,14 +388,22 @@ class Driver:
         await s.write(act)
 
     async def _fenced(self) -> None:
-        """Another driver has the run: stop acting on it, and say so."""
+        """Another driver has the run: stop acting on it, and say so.
+
+        An effect in flight may end, unless the run was stopped: its late result settles what is in doubt now.
+        """
         s = self.s
         s.fenced = True
         s.shut = True
+        row = s.env.store.read(lambda tx: tx.run_n(s.row.n))
+        going_on = row is not None and row.status in ("queued", "running", "pausing", "paused")
+        ending = [f for f in s.flights.values() if going_on and not f.repeatable]
         for flight in list(s.flights.values()):
             flight.abandoned = True
-            flight.cut()
+            if flight not in ending:
+                flight.cut()
         left = await s.attempt.suspend() if s.attempt is not None else []
+        left = [*left, *(f"{f.call.tool.name} {f.id}" for f in ending if not f.ended)]
         log.warning("standfast: run %s was taken from this driver; it has stopped acting on it", s.row.id)
 
         def say(tx: Tx) -> None:

@@ -20,7 +20,7 @@ from standfast.flight import Flight, Outcome
 from standfast.outliving import late
 from standfast.performed import before_codec
 from standfast.performing import failure, perform, success
-from standfast.questions import question_row
+from standfast.questions import question_row, takes_all
 from standfast.records import CallRef, Hold
 from standfast.rows import CallRow
 from standfast.tool import Call, unperformed
@@ -77,7 +77,7 @@ class Gate:
             known = await self._ask(run, call, id_, known, asked, title)
             if known.error is not None:
                 return self._replayed(call, known)
-        if known is not None and known.status == "approved" and known.args != call.raw:
+        if known is not None and known.wanted is not None:  # a person changed the arguments, for this key for good
             call = call.tool.parse(known.args)
             if made is not None:
                 made.discard(call)
@@ -103,7 +103,7 @@ class Gate:
         tool = call.tool
         confirm = tool.effect == "irreversible" if tool.confirm is None else tool.confirm
         if callable(confirm):
-            confirm = confirm(**call.args)
+            confirm = confirm(call.args) if takes_all(confirm, call.args) else confirm(**call.args)
         return confirm if isinstance(confirm, str) else f"May {tool.name} be performed? It is {tool.effect}." if confirm else ""
 
     async def _ask(
@@ -201,6 +201,7 @@ class Gate:
             undoable=tool.undo is not None,
             status="started",
             args=call.raw,
+            wanted=known.wanted if known is not None else None,
             before=before if before is not None else (known.before if known is not None else None),
             wake_at=wake_at,
             title=ref.title,

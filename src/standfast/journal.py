@@ -35,21 +35,25 @@ class Journal:
             self._seen[same] = n + 1
             what = f"{same}\0{n}"
         else:
-            known = self._explicit.get(key)
+            known = self._explicit.get(f"{tool}\0{key}")
             if known is not None:
-                again = known == f"{tool}\0{call.digest}"
+                again = known == call.digest
                 raise KeyReused(
                     f"key {key!r} was used {'twice in this step' if again else 'for another call of this step'}",
                     hint="one key, one call: leave key= out, or make it depend on what the call is for",
                 )
-            self._explicit[key] = f"{tool}\0{call.digest}"
+            self._explicit[f"{tool}\0{key}"] = call.digest
             what = f"{tool}\0key\0{key}"
         id_ = f"{tool}-{sha256(f'{self._prefix}{what}'.encode()).hexdigest()[:24]}"
-        if key is not None and (old := self.rows.get(id_)) is not None and old.args != call.raw and old.status != "approved":
-            raise KeyReused(
-                f"key {key!r} was used by an earlier attempt at this step with other arguments",
-                hint="a key stands for one intent: give the changed call another key",
-            )
+        old = self.rows.get(id_) if key is not None else None
+        if old is not None and (old.wanted or old.args.decode()) != call.raw.decode():
+            if old.status not in ("asking", "approved", "denied"):
+                raise KeyReused(
+                    f"key {key!r} was used by an earlier attempt at this step with other arguments",
+                    hint="a key stands for one intent: give the changed call another key",
+                )
+            # What a person said about other arguments is void: the call was never performed, and asks again.
+            old.status, old.error, old.wanted = "withdrawn", None, None
         self.asked.add(id_)
         return id_
 

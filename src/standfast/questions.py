@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import JsonValue
 
+from standfast import events as ev
 from standfast.builtin_calls import AskCall
-from standfast.rows import CallRow
+from standfast.events import Event
+from standfast.rows import CallRow, RunRow
 from standfast.tool import Call
 
 if TYPE_CHECKING:
+    from standfast.abc import Tx
     from standfast.session import Session
+
+
+def takes_all(rule: Callable[..., Any], args: dict[str, Any]) -> bool:
+    """Does a confirm rule want the arguments as one (`lambda args: ...`), not each by its name?"""
+    parameters = [p for p in inspect.signature(rule).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    return len(parameters) == 1 and parameters[0].name not in args
+
+
+def withdraw(tx: Tx, run: RunRow, wanted: Container[str]) -> list[Event]:
+    """Questions that the step no longer asks need no answer."""
+    events: list[Event] = []
+    for call in tx.open_calls(run.n):
+        if call.status == "asking" and call.id not in wanted:
+            call.status = "withdrawn"
+            tx.update_call(call)
+            events.append(ev.Answered(call=call.id, answer="withdrawn", by=None, reason="the step no longer asks this"))
+    return events
 
 
 def question_row(session: Session, call: Call[Any], id_: str, text: str, title: str, attempt: int) -> CallRow:

@@ -64,8 +64,10 @@ class SqliteStore:
     # --- opening ----------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Is there a store at all? Opening one for control alone creates nothing."""
-        self._seen = self._seen or (self.path.exists() and self.path.stat().st_size > 0)
+        """Is there a store, with its tables? Opening one for control alone creates nothing."""
+        if not self._seen and self.path.exists() and self.path.stat().st_size > 0:
+            with self.errors():
+                self._seen = self._version_of(self._connection()) > 0  # else another process is just making it
         return self._seen
 
     def create(self) -> None:
@@ -116,7 +118,8 @@ class SqliteStore:
         version: int = c.execute("PRAGMA user_version").fetchone()[0]
         owner: int = c.execute("PRAGMA application_id").fetchone()[0]
         if owner != APPLICATION_ID:
-            if c.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            tables: int = c.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables and c.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:  # not just being made
                 raise StoreDamaged(
                     f"{self.path} is a SQLite file, but not a standfast store",
                     hint="give another path; this file was not changed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -22,21 +22,20 @@ class Lab(Runtime):
 
     def __init__(self, agents: Sequence[Any], provide: Mapping[type[Any], Any] | None, store: str) -> None:
         self._points_of_calls = CallPoints()
-        super().__init__(store, agents, provide=provide, clock=FakeClock(), points=self._points_of_calls)
+        self._fake_clock = FakeClock()
+        super().__init__(store, agents, provide=provide, clock=self._fake_clock, points=self._points_of_calls)
         self.performed: dict[str, int] = {}
         """How often the body of each tool was begun, over all crashes."""
+        self._performed = self.performed
 
     @property
     def clock(self) -> FakeClock:
         """Time, which passes only by `await lab.clock.advance(seconds)`."""
-        return self._clock
+        return self._fake_clock
 
-    @clock.setter
-    def clock(self, clock: Any) -> None:
-        assert isinstance(clock, FakeClock)
-        self._clock = clock
-
-    async def until(self, run: Handle[Any] | str, *, call: str, point: Point = "admitted", timeout: float = 30.0) -> None:
+    async def until(
+        self, run: Handle[Any] | str, *, call: str, point: Point = "admitted", timeout: float = 30.0
+    ) -> None:
         """Until a call of the tool `call` has been admitted, performed or recorded.
 
         The call is then held at this point until the test's next verb or crash (at most a
@@ -63,12 +62,16 @@ class Lab(Runtime):
 
 @asynccontextmanager
 async def lab(
-    agents: Sequence[Any] | Any, provide: Mapping[type[Any], Any] | None = None, model: Any = None, *, store: str = ":memory:"
-) -> AsyncIterator[Lab]:
+    agents: Sequence[Any] | Any,
+    provide: Mapping[type[Any], Any] | None = None,
+    model: Any = None,
+    *,
+    store: str = ":memory:",
+) -> AsyncGenerator[Lab, None]:
     """A runtime for tests: `async with lab([agent]) as runs: ...`."""
     if model is not None:
         raise Misuse("lab(model=...) needs an agent that takes a model", hint="leave model out")
-    given = list(agents) if isinstance(agents, Sequence) else [agents]
+    given: list[Any] = [*agents] if isinstance(agents, Sequence) else [agents]
     runs = Lab(given, provide, store)
     async with runs:
         yield runs

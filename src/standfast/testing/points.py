@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from standfast.abc import Point
@@ -24,7 +24,7 @@ class CallPoints:
         self._nobody_acts.set()
 
     @contextmanager
-    def acting(self) -> Iterator[None]:
+    def acting(self) -> Generator[None, None, None]:
         """While a test acts, no call passes a point: what the test waits for next has not gone by meanwhile."""
         self._acting += 1
         self._nobody_acts.clear()

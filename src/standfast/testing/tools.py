@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,7 +44,9 @@ class ToolContext:
 
 
 @contextmanager
-def tool_context(key: str = "test-key", provide: Mapping[type[Any], Any] | None = None) -> Iterator[ToolContext]:
+def tool_context(
+    key: str = "test-key", provide: Mapping[type[Any], Any] | None = None
+) -> Generator[ToolContext, None, None]:
     """Inside this block, `idempotency_key()`, `use()`, `say()` and their like work as in a call."""
     context = ToolContext(key, provide or {})
     token = current_call.set(context)

@@ -1,0 +1,109 @@
+"""Questions of the run itself: typed, timed, beside other work (R14)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.helpers import eventually
+from tests.questions.world import Note, a_world, asker, held, juggler, patient
+
+from standfast import Refused, WrongState
+
+
+async def test_answers_are_typed_and_the_run_goes_on_by_itself() -> None:
+    async with a_world() as (runs, _):
+        run = await runs.start(asker, Note())
+        (need,) = (await held(run, "asks")).needs
+        assert (need.kind, need.text, need.choices) == ("question", "Which colour?", ("red", "blue"))
+        assert await run.choose(need, need.choices[1])
+        (need,) = await eventually(lambda: _asked(run, "How many?"))
+        assert await run.answer(need.call, 3)
+        assert await run.result(timeout=10) == "3 blue"
+
+
+async def test_an_answer_of_another_type_or_beside_the_options_leaves_the_question() -> None:
+    async with a_world() as (runs, _):
+        run = await runs.start(asker, Note())
+        (need,) = (await held(run, "asks")).needs
+        for wrong in ("green", 7):
+            with pytest.raises(WrongState):
+                await run.answer(need.call, wrong)
+        assert isinstance(await run.approve(need.call), Refused)
+        assert isinstance(await run.answer("ask-none", "red"), Refused)
+        await run.answer(need.call, "red")
+        (need,) = await eventually(lambda: _asked(run, "How many?"))
+        with pytest.raises(WrongState):
+            await run.answer(need.call, "three")
+        await run.answer(need.call, 3)
+        assert await run.result(timeout=10) == "3 red"
+
+
+async def test_when_the_time_is_up_the_default_is_given_or_the_call_times_out() -> None:
+    async with a_world() as (runs, _):
+        run = await runs.start(patient, Note())
+        await held(run, "asks")
+        await runs.clock.advance(61)
+        await eventually(lambda: _asked(run, "Sure?"))
+        await runs.clock.advance(61)
+        assert await run.result(timeout=10) == "red, CallTimedOut"
+
+
+async def test_an_answer_in_time_is_taken_instead_of_the_default() -> None:
+    async with a_world() as (runs, _):
+        run = await runs.start(patient, Note())
+        (need,) = (await held(run, "asks")).needs
+        await runs.clock.advance(59)
+        await run.answer(need.call, "blue")
+        (need,) = await eventually(lambda: _asked(run, "Sure?"))
+        await run.answer(need.call, True)
+        assert await run.result(timeout=10) == "blue, answered"
+
+
+async def test_the_time_limit_survives_a_crash() -> None:
+    async with a_world() as (runs, _):
+        run = await runs.start(patient, Note())
+        await held(run, "asks")
+        await runs.clock.advance(40)
+        await runs.crash()
+        await runs.clock.advance(21)
+        await eventually(lambda: _asked(run, "Sure?"))
+        assert (await run.view()).status in ("running", "pausing", "paused")
+
+
+async def test_siblings_of_a_question_go_on_and_the_run_waits_once_only_questions_are_left() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(juggler, Note())
+        await runs.until(run, call="look")
+        await eventually(lambda: _kinds(run, {"question", "approval"}))
+        assert (await run.view()).status == "running"
+        world.open.set()
+        view = await held(run, "asks")
+        assert runs.performed["look"] == 1
+        needs = {need.kind: need for need in view.needs}
+        assert await run.approve(needs["approval"].call)
+        assert (await run.view()).status == "paused"
+        assert await run.answer(needs["question"].call, "yes")
+        assert await run.result(timeout=10) == "yes, saw a, sent to ann"
+        assert runs.performed["look"] == 1
+
+
+async def test_a_question_answered_while_siblings_run_needs_no_pause() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(juggler, Note())
+        await runs.until(run, call="look")
+        needs = await eventually(lambda: _kinds(run, {"question", "approval"}))
+        assert await run.answer(needs["question"].call, "no")
+        assert await run.approve(needs["approval"].call)
+        await eventually(lambda: world.sent)
+        assert (await run.view()).status == "running"
+        world.open.set()
+        assert await run.result(timeout=10) == "no, saw a, sent to ann"
+
+
+async def _asked(run: object, text: str) -> object:
+    needs = (await run.view()).needs  # type: ignore[attr-defined]
+    return needs if needs and needs[0].text == text else None
+
+
+async def _kinds(run: object, kinds: set[str]) -> object:
+    needs = {need.kind: need for need in (await run.view()).needs}  # type: ignore[attr-defined]
+    return needs if set(needs) == kinds else None
