@@ -45,6 +45,8 @@ class ControlThread:
         self._thread = threading.Thread(target=self._loop, name="standfast-control", daemon=True)
         self._signal = 0
         self._version = -1
+        self._hearing = threading.Lock()
+        self.relieved: Callable[[], bool] = lambda: False  # is somebody else looking for signals just now?
         self._busy: tuple[float, StoreBusy] | None = None
         self.trouble = ""
 
@@ -88,7 +90,7 @@ class ControlThread:
         due = time.monotonic()
         while True:
             try:
-                work = self._work.get(timeout=BUSY_POLL if self._lively() else IDLE_POLL)
+                work = self._work.get(timeout=BUSY_POLL if self._lively() and not self.relieved() else IDLE_POLL)
                 if work is None:
                     return
                 work()
@@ -107,7 +109,7 @@ class ControlThread:
 
     def _watch(self) -> None:
         """One statement a look, where that will do: each costs a busy event loop a switch of threads."""
-        if not self._store.exists():
+        if self.relieved() or not self._store.exists():
             return
         if self._curious():
             version = self._store.version()
@@ -121,9 +123,19 @@ class ControlThread:
 
     def read_signals(self) -> None:
         """Pass on which runs were touched by a verb since the last look."""
-        signals = self._store.signals(self._signal)
-        if signals:
-            self._signal = signals[-1][0]
-            self._touched(list(dict.fromkeys(run for _, run in signals)))
+        self.heard(self._store.signals(self._signal))
+
+    def heard(self, signals: list[tuple[int, str]]) -> None:
+        """Signals that somebody has read: passed on once, whoever reads them."""
+        with self._hearing:
+            new = [(n, run) for n, run in signals if n > self._signal]
+            if new:
+                self._signal = new[-1][0]
+        if new:
+            self._touched(list(dict.fromkeys(run for _, run in new)))
+
+    @property
+    def last_heard(self) -> int:
+        return self._signal
 
 

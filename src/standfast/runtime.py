@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeGuard, TypeVar, cast, overload
 
 from pydantic_core import to_json
 
@@ -32,7 +34,7 @@ from standfast.rows import RunDoc, RunRow
 from standfast.scope import TaskWatch
 from standfast.snapshots import pack
 from standfast.starting import blank_row, digest, new_run
-from standfast.stores.group import GroupWriter
+from standfast.stores.group import LOOK_SECONDS, GroupWriter
 from standfast.stores.sqlite import SqliteStore, connect_sqlite
 from standfast.views import view_of
 
@@ -69,10 +71,10 @@ class Runtime:
             if one.name in self.agents and self.agents[one.name] is not one:
                 raise DuplicateAgent(f"two agents are called {one.name!r}", hint="names tell runs apart: rename one")
             self.agents[one.name] = one
-        self.clock: Clock = clock or SystemClock()
+        self._clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.hub = Hub()
-        self._store = SqliteStore(store, connect=connect, now=self.clock.now, looks_only=not drive)
+        self._store = SqliteStore(store, connect=connect, now=self._clock.now, looks_only=not drive)
         self._provide = dict(provide or {})
         self._concurrency = concurrency
         self._drives = drive
@@ -85,7 +87,12 @@ class Runtime:
         self._watch: TaskWatch | None = None
         self._switch_interval = 0.0
         self._trouble = ""
-        self.performed: dict[str, int] | None = None
+        self._performed: dict[str, int] | None = None  # counts of bodies begun, for tests
+
+    @property
+    def clock(self) -> Clock:
+        """The time this runtime goes by."""
+        return self._clock
 
     # --- entering and leaving -----------------------------------------------------------------------
 
@@ -104,9 +111,9 @@ class Runtime:
             lively=lambda: self.hub.watched or bool(self._local and self._local.active),
             curious=lambda: self._local is None or self.hub.watches_others(self._local.active),
         )
+        self._thread = thread
         if self._drives:
             self._begin_driving()
-        self._thread = thread
         thread.start()
         if self._local is not None:
             self._local.look_soon()
@@ -136,9 +143,10 @@ class Runtime:
             self._provide,
             loop,
             self._points,
-            performed=self.performed,
+            performed=self._performed,
         )
         self._local = LocalDriver(self._env, self._others, self._concurrency)
+        self._share_looking(writer)
         self._watch = TaskWatch(loop)
         self._watch.install()
         self._switch_interval = sys.getswitchinterval()
@@ -167,6 +175,17 @@ class Runtime:
         sys.setswitchinterval(self._switch_interval)
         self._begin_driving()
         self._local.look_soon()
+
+    def _share_looking(self, writer: GroupWriter) -> None:
+        """A writer that commits all the time sees signals too: the control thread need not look as well."""
+        thread, local = self._thread, self._local
+        assert thread is not None
+        assert local is not None
+        writer.heard = thread.heard
+        writer.last_heard = lambda: thread.last_heard
+        thread.relieved = lambda: (
+            time.monotonic() - writer.looked < 2 * LOOK_SECONDS and not self.hub.watches_others(local.active)
+        )
 
     def _bury(self, lease: str) -> None:
         """The lease of a dead process proves nothing any more."""
@@ -247,7 +266,9 @@ class Runtime:
             if request_id is not None and (known := tx.answered(request_id)) is not None:
                 return known[0]
             asked = (
-                digest(name, from_json(code.state_codec.dump(typed))) if code is not None else digest(name, plain_state(state))
+                digest(name, from_json(code.state_codec.dump(typed)))
+                if code is not None
+                else digest(name, plain_state(state))
             )
             old = tx.run(run_id)
             if old is not None:
@@ -258,9 +279,13 @@ class Runtime:
                     hint="give another id, or leave it out and one is made",
                 )
             if code is not None:
-                new_run(tx, code, typed, id=run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline)
+                new_run(
+                    tx, code, typed, id=run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline
+                )
             else:
-                start_by_name(tx, name, state, run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline)
+                start_by_name(
+                    tx, name, state, run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline
+                )
             tx.signal(run_id)
             if request_id is not None:
                 tx.remember(request_id, run_id, "start", "{}")
@@ -334,7 +359,9 @@ class Runtime:
     def read(self, look: Callable[[Tx], T]) -> T:
         """One consistent look at the store."""
         if not self._store.exists():
-            raise UnknownRun(f"the store {self._store.path} does not exist yet", hint="start a run first, or check the path")
+            raise UnknownRun(
+                f"the store {self._store.path} does not exist yet", hint="start a run first, or check the path"
+            )
         return self._store.read(look)
 
     async def control(self, act: Callable[[Tx], T]) -> T:
@@ -351,7 +378,8 @@ class Runtime:
 
         return await asyncio.wrap_future(thread.call(work))
 
-    def fetch(self, log: str, start: int, stop: int) -> list[bytes]:
+    def fetch(self, log: str, start: int, stop: int) -> builtins.list[bytes]:
+        """Rows of a log."""
         return self.read(lambda tx: tx.read_log(log, start, stop))
 
     def doing(self, run: str) -> str:
@@ -410,23 +438,26 @@ class Runtime:
         self.hub.poke_all()
 
 
+def _is_agent(thing: object) -> TypeGuard[Agent[Any, Any]]:
+    return isinstance(thing, Agent)
+
+
 def as_agent(given: Any) -> Agent[Any, Any]:
     """An agent, from whatever carries one (a Pipeline does)."""
-    if isinstance(given, Agent):
-        return cast("Agent[Any, Any]", given)
-    inner = getattr(given, "agent", None)
-    if isinstance(inner, Agent):
-        return cast("Agent[Any, Any]", inner)
+    for one in (given, getattr(given, "agent", None)):
+        if _is_agent(one):
+            return one
     raise Misuse(f"{given!r} is no agent", hint="decorate its step with @agent(...), or make a Pipeline")
 
 
 def state_for(agent: Agent[Any, Any], state: Any) -> Any:
     """The state as the agent's type, or WrongState."""
-    kind = agent.state_type
+    kind: Any = agent.state_type
     if isinstance(kind, type) and isinstance(state, kind):
         return state
+    from_a_dict = isinstance(state, dict)
     try:
-        if isinstance(state, dict):
+        if from_a_dict:
             return agent.state_codec.load(to_json(state))
         return agent.state_codec.accept(state)
     except NotStorable as error:
@@ -448,7 +479,9 @@ def start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> Run
     """A run of an agent whose code is in another process: validated by its stored schema."""
     found = tx.contract_of(name)
     if found is None:
-        raise UnknownAgent(f"no agent {name!r} is known here or in this store", hint="give the agent itself, or check its name")
+        raise UnknownAgent(
+            f"no agent {name!r} is known here or in this store", hint="give the agent itself, or check its name"
+        )
     contract_id, contract = found
     plain = plain_state(state)
     schema: Any = contract["state"]
@@ -469,5 +502,3 @@ def start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> Run
     event = ev.RunStarted(agent=name, by=ask["by"], reason=ask["reason"], labels=doc.labels)
     tx.insert_run(row, [event], pack(plan, to_json(plain)))
     return row
-
-

@@ -22,6 +22,7 @@ from standfast.stores.sqlite_tx import SqliteTx
 SLOW_COMMIT = 0.005
 SLOW_IN_A_ROW = 5  # a slow disk, not one slow moment
 RETRY_SECONDS = 0.25
+LOOK_SECONDS = 0.005
 
 
 class GroupWriter:
@@ -38,6 +39,9 @@ class GroupWriter:
         self._apart: list[BaseException | None] = []
         self._closed = False
         self.trouble = ""
+        self.looked = 0.0  # when this writer last looked for signals, beside its commits
+        self.heard: Callable[[list[tuple[int, str]]], None] | None = None
+        self.last_heard: Callable[[], int] = lambda: 0
         self.on_trouble: Callable[[str], None] = lambda _: None
 
     @property
@@ -148,8 +152,11 @@ class GroupWriter:
             tx = SqliteTx(c, self._store.now())
             for op in batch:
                 op.perform(tx)
+            signals = self._look(tx)
             began = time.perf_counter()
             c.execute("COMMIT")
+            if signals and self.heard is not None:
+                self.heard(signals)
             self._slow_commits = self._slow_commits + 1 if time.perf_counter() - began > SLOW_COMMIT else 0
         except Exception as error:
             try:
@@ -162,6 +169,14 @@ class GroupWriter:
                 raise
             return error
         return None
+
+    def _look(self, tx: SqliteTx) -> list[tuple[int, str]]:
+        """Verbs of other processes, seen here for the price of one statement while this thread is busy anyway."""
+        now = time.monotonic()
+        if self.heard is None or now - self.looked < LOOK_SECONDS:
+            return []
+        self.looked = now
+        return tx.signals(self.last_heard())
 
     def _guarded(self) -> _Guard:
         return _Guard(self)
