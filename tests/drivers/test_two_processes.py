@@ -1,4 +1,4 @@
-"""Several processes on one file: exactly one drives a run, any controls it, and whoever goes is replaced (R2, R4, R34)."""
+"""Several processes on one file: exactly one drives a run, any controls it, who goes is replaced (R2, R4, R34)."""
 
 from __future__ import annotations
 
