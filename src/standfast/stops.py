@@ -6,6 +6,7 @@ Every function here works inside a transaction on a row that was read in it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from standfast import events as ev
 from standfast.abc import Tx
@@ -140,12 +141,12 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         Undone(c.ref, c.undo if c.undo != "pending" else "in_doubt", c.tries, c.undo_reason)  # type: ignore[arg-type]
         for c in ledger
     ]
-    residue = list(stop.residue)
+    outcomes, residue = _ended_flights(tx, row, stop)
     for entry in undone:
         if entry.outcome != "undone":
             residue.append(Residue(f"{entry.call.tool} could not be undone", entry.reason or entry.outcome, entry.call))
     known = {c.id for c in ledger}
-    for flight in stop.outcomes:
+    for flight in outcomes:
         if flight.outcome in ("in_doubt", "still_running") and flight.call.id not in known:
             named = any(r.call is not None and r.call.id == flight.call.id for r in residue)
             if not named:
@@ -160,7 +161,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         by=stop.by,
         reason=stop.reason,
         finished_steps=row.step,
-        in_flight=tuple(_with_undo_outcome(f, ledger) for f in stop.outcomes),
+        in_flight=tuple(_with_undo_outcome(f, ledger) for f in outcomes),
         undone=tuple(undone),
         residue=tuple(residue),
         kept=kept,
@@ -172,6 +173,30 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         undo=stop.undo if stop.verb == "cancel" else None,
         soft=stop.soft,
     )
+
+
+def _ended_flights(tx: Tx, row: RunRow, stop: Stop) -> tuple[list[InFlight], list[Residue]]:
+    """How each call that the stop named has ended, also of child runs, and what is left behind of them."""
+    outcomes, residue = list(stop.outcomes), list(stop.residue)
+    for child_id in dict.fromkeys(ref.run for ref in stop.in_flight if ref.run not in ("", row.id)):
+        child = tx.run(child_id)
+        if child is not None and child.doc.receipt is not None:
+            outcomes += child.doc.receipt.in_flight
+            residue += child.doc.receipt.residue
+    known = {f.call.id for f in outcomes} | {ref.id for ref in row.in_flight}
+    for ref in stop.in_flight:
+        if ref.id not in known and ref.run in ("", row.id):
+            outcomes.append(InFlight(ref, _ended_as(tx.call(row.n, ref.id))))
+    return list({f.call.id: f for f in outcomes}.values()), list(dict.fromkeys(residue))
+
+
+def _ended_as(call: CallRow | None) -> Literal["aborted", "finished", "failed", "in_doubt"]:
+    """For a call that ended by itself just when the stop was accepted; the boundary covers one without a row."""
+    if call is None or call.status == "finished":
+        return "finished"
+    if call.status in ("cut", "not_begun"):
+        return "aborted"
+    return "in_doubt" if call.status in ("started", "in_doubt", "check") else "failed"
 
 
 def _with_undo_outcome(flight: InFlight, ledger: list[CallRow]) -> InFlight:

@@ -1,13 +1,14 @@
 """Cancelling parallel calls and child runs; callers that are cancelled by their own code (R6, R7)."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from standfast import Accepted, ChildCancelled, Done, Run, RunHeld, Runtime, agent, child, tool
 from standfast.events import CallFinished, StepFinished
-from tests.cancel.support import Nothing, cancelled, of_kind, outcomes, recorded
+from tests.cancel.support import Nothing, cancelled, left_behind, of_kind, outcomes, recorded
 from tests.helpers import eventually
 
 
@@ -124,6 +125,35 @@ async def test_cancel_reaches_child_runs_of_child_runs(db: str) -> None:
             assert (its.by, its.reason) == ("ann", "all of it")
         assert ends["leaf"] <= ends["middle"] <= ends["root"]
         assert outcomes(await runs.handle(views["leaf"].id).settled()) == {"slow": "aborted"}
+        assert {ref.id for ref in answer.in_flight} == {f.call.id for f in receipt.in_flight}
+        assert outcomes(receipt)["slow"] == "aborted"
+
+
+async def test_what_a_child_leaves_behind_is_in_the_receipt_of_its_parent(db: str) -> None:
+    """R9: settled means that nothing runs but what the receipt names, children included."""
+    begun, let_go = threading.Event(), threading.Lock()
+    let_go.acquire()
+
+    @tool(effect="read", grace=0.1)
+    def blocks() -> None:
+        begun.set()
+        let_go.acquire()
+
+    @agent("leaf")
+    async def leaf(run: Run[Nothing]) -> None:
+        await run.call(blocks())
+
+    @agent("root")
+    async def root(run: Run[Nothing]) -> None:
+        await run.call(child(leaf, Nothing()))
+
+    async with Runtime(db, agents=[root, leaf]) as runs:
+        run = await runs.start(root, Nothing())
+        await eventually(begun.is_set)
+        receipt = await cancelled(run)
+        assert outcomes(receipt)["blocks"] == "still_running"
+        assert "let_go.acquire" in left_behind(receipt)
+        let_go.release()
 
 
 async def test_a_child_cancelled_alone_raises_in_its_parent(db: str) -> None:
