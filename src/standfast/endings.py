@@ -63,7 +63,7 @@ class Endings:
         if tx.children(row.id, live=True):
             return "children", [], None
         unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-        again = row.status == "running" and self._owes_a_turn(row, unread)
+        again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread)
         events = _take_boundary(tx, row, boundary)
         if row.status == "cancelling":
             assert row.doc.stop is not None
@@ -90,7 +90,7 @@ class Endings:
             if row.status not in ("running", "pausing") or row.attempt != boundary.attempt:
                 return False, [], None
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-            if row.status == "running" and self._owes_a_turn(row, unread):
+            if self._owes_a_turn(row, unread):
                 return False, [], None
             return bool(mark_locks(tx, row) or pending_undos(tx, row)), [], None
 

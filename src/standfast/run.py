@@ -29,7 +29,7 @@ R = TypeVar("R")
 class Run(Generic[S]):
     """One step's view of its run: the state, and the only door to the world."""
 
-    __slots__ = ("_journaled", "_s", "mail_before", "mail_read", "number", "plan", "scope", "state", "step")
+    __slots__ = ("_journaled", "_redirects", "_s", "mail_before", "mail_read", "number", "plan", "scope", "state", "step")
 
     def __init__(self, session: Session, scope: Attempt, number: int, step: int, state: S, plan: Plan) -> None:
         self._s = session
@@ -41,6 +41,7 @@ class Run(Generic[S]):
         self.mail_read: list[str] = []
         self.mail_before: set[str] = set()  # read by steps before this one, whose boundary may not be durable yet
         self._journaled: dict[str, int] = {}
+        self._redirects: list[str] = []  # all that this step has read
 
     @property
     def id(self) -> str:
@@ -82,7 +83,7 @@ class Run(Generic[S]):
         if call.tool.effect != "read":
             raise Misuse(f"relies_on({name!r}) was given {call.tool.name}, which is {call.tool.effect}", hint="give it the call of a read tool")
         self._s.agent.saw(call.tool)
-        value = await self._s.gate.call(self, call, f"relies_on:{name}:{self._count('relies_on:' + name)}", None, None)
+        value = await self._s.gate.call(self, call, f"relies_on:{name}:{call.digest}:{self._count('relies_on:' + name)}", None, None)
         self._s.freshness.rely(name, call, call.tool.dump_result(value), self.step)
         return value
 
@@ -90,7 +91,9 @@ class Run(Generic[S]):
 
     def take_redirects(self) -> list[str]:
         """What people want done instead, in order; the boundary of this step marks it as read."""
-        return [m.text for m in self._take("redirect")]
+        texts = [m.text for m in self._take("redirect")]
+        self._redirects += texts
+        return texts
 
     def take_messages(self) -> list[Message]:
         """What people sent in, in order."""
@@ -124,7 +127,8 @@ class Run(Generic[S]):
         item = self.plan.current
         if item is not None:
             return item.title
-        return "\n".join(self.take_redirects())
+        self.take_redirects()
+        return "\n".join(self._redirects)
 
     @property
     def interruption(self) -> Interruption | None:

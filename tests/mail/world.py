@@ -1,0 +1,141 @@
+"""Agents that read redirects, and one that never does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic import BaseModel
+
+from standfast import Done, Handle, MailView, Performed, Pipeline, Run, RunView, agent, tool, use
+from standfast.testing import Lab, lab
+
+
+class World:
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.open = asyncio.Event()  # every thought and long write ends when it is set
+        self.shut: dict[str, asyncio.Event] = {}  # but for these lines, which wait for their own
+
+    def shut_at(self, line: str) -> asyncio.Event:
+        """Everything passes but this line, which waits until the event is set."""
+        self.open.set()
+        return self.shut.setdefault(line, asyncio.Event())
+
+    async def do(self, line: str) -> None:
+        self.log.append(line)
+        await self.shut.get(line, self.open).wait()
+
+
+class Task(BaseModel):
+    """`steps` steps, each doing what was said last."""
+
+    steps: int = 3
+    heard: list[list[str]] = []
+
+
+async def unwrite(p: Performed[str, None]) -> None:
+    use(World).log.append(f"unwrite {p.args['text']}")
+
+
+@tool(undo=unwrite)
+async def write(text: str) -> str:
+    await use(World).do(f"write {text}")
+    return text
+
+
+@tool(undo=unwrite)
+async def jot(text: str) -> str:
+    use(World).log.append(f"jot {text}")
+    return text
+
+
+@tool(effect="read")
+async def think(text: str) -> str:
+    await use(World).do(f"think {text}")
+    return text
+
+
+@agent("listener")
+async def listener(run: Run[Task]) -> Done[list[list[str]]] | None:
+    """Reads mail at the beginning of each step, thinks, and jots down what it heard."""
+    heard = run.take_redirects()
+    run.state.heard.append(heard)
+    await run.call(think(f"{run.step}: {', '.join(heard)}"))
+    return Done(run.state.heard) if run.step + 1 >= run.state.steps else None
+
+
+@agent("writer")
+async def writer(run: Run[Task]) -> Done[list[list[str]]] | None:
+    """The same with an effect that takes long."""
+    heard = run.take_redirects()
+    run.state.heard.append(heard)
+    await run.call(write(f"{run.step}: {', '.join(heard)}"))
+    return Done(run.state.heard) if run.step + 1 >= run.state.steps else None
+
+
+@agent("jotter")
+async def jotter(run: Run[Task]) -> Done[list[list[str]]] | None:
+    """An effect in every step, then a thought that can be cut."""
+    heard = run.take_redirects()
+    run.state.heard.append(heard)
+    await run.call(jot(f"{run.step}: {', '.join(heard)}"))
+    await run.call(think(str(run.step)))
+    return Done(run.state.heard) if run.step + 1 >= run.state.steps else None
+
+
+@agent("obedient")
+async def obedient(run: Run[Task]) -> Done[list[str]]:
+    """Reads its instruction twice, without a plan."""
+    before = run.instruction
+    await run.call(think("begin"))
+    return Done([before, run.instruction])
+
+
+@agent("deaf")
+async def deaf(run: Run[Task]) -> Done[str]:
+    await run.call(think("deaf"))
+    return Done("did not look")
+
+
+@agent("closed", redirects=False)
+async def closed(run: Run[Task]) -> Done[str]:
+    await run.call(think("closed"))
+    return Done("never asked")
+
+
+report: Pipeline[Task] = Pipeline("report", Task)
+
+
+@report.stage("Collect")
+async def collect(run: Run[Task]) -> None:
+    run.state.heard.append([run.instruction, run.instruction])
+    await run.call(jot(run.instruction))
+    await run.call(think(run.instruction))
+
+
+@report.stage("Publish")
+async def publish(run: Run[Task]) -> None:
+    run.state.heard.append([run.instruction])
+    await run.call(think(run.instruction))
+
+
+@asynccontextmanager
+async def a_world() -> AsyncIterator[tuple[Lab, World]]:
+    world = World()
+    async with lab([listener, writer, jotter, obedient, deaf, closed, report], provide={World: world}) as runs:
+        yield runs, world
+
+
+async def status(run: Handle[Any], *wanted: str) -> RunView:
+    """The view, once the run is in one of these statuses."""
+    async with asyncio.timeout(10):
+        while (view := await run.view()).status not in wanted:
+            await asyncio.sleep(0.01)
+        return view
+
+
+async def mail(run: Handle[Any]) -> list[MailView]:
+    return list((await run.view()).mail)
