@@ -257,7 +257,7 @@ class Driver:
         """Write how the calls that the stop found in flight have ended."""
         s = self.s
         outcomes, s.outcomes = s.outcomes, []
-        residue, self._extra_residue = [*self._extra_residue, *still_left(s)], []
+        residue, self._extra_residue = [*self._extra_residue, *still_left(s, self._extra_residue)], []
         begun = list(s.begun)
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:

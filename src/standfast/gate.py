@@ -271,7 +271,10 @@ class Gate:
             await run.scope.park()
         if not admission.admitted:
             await run.scope.park()
-        flight = Flight(s, ref.id, call, ref, run.number, row)
+        if run.number != admission.attempt:  # its step has returned meanwhile
+            s.not_begun(admission)
+            await run.scope.park()
+        flight = Flight(s, ref.id, call, ref, admission.attempt, row)
         s.flights[ref.id] = flight
         if s.env.points is not None or not lease.fresh or lease.lapses != lapses:
             try:

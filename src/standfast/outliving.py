@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from standfast import events as ev
 from standfast.commit import StepCommit, ended_row
 from standfast.flight import Flight, Outcome
-from standfast.records import InFlight, Residue
+from standfast.records import Residue
 from standfast.scope import leave_behind
 from standfast.stops import queue_if_free
 
@@ -34,7 +34,6 @@ def leave_flight(session: Session, flight: Flight, why: str) -> Residue:
     ended = ended_row(flight, Outcome("cut"), session.step, session.row.n, session.row.epoch)
     ended.event = ev.CallCut(call=flight.id, outcome="still_running", why=f"{why}: {where}" if where else why)
     session.commit().ended.append(ended)
-    session.outcomes.append(InFlight(flight.ref, "still_running"))
     return _residue(flight, where or why)
 
 
@@ -52,9 +51,10 @@ def leave_timed_out(session: Session, flight: Flight, body: asyncio.Future[Any],
     session.own(wait())
 
 
-def still_left(session: Session) -> list[Residue]:
+def still_left(session: Session, named: list[Residue]) -> list[Residue]:
     """Bodies left behind before this stop that have not ended to this day."""
-    return [_residue(f, f.where()) for f in session.left if not f.gone and not f.abandoned]
+    known = {r.call.id for r in named if r.call is not None}
+    return [_residue(f, f.where()) for f in session.left if not f.gone and f.id not in known]
 
 
 def _residue(flight: Flight, why: str) -> Residue:

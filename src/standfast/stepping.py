@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from standfast import budget as budgets
+from standfast import events as ev
 from standfast.commit import Boundary
 from standfast.errors import BadReturn, NotCalled, StandfastError
+from standfast.outliving import leave_flight
 from standfast.questions import withdraw
 from standfast.records import Done, Idle
 from standfast.rows import ErrorInfo
@@ -83,6 +85,7 @@ class Stepper:
         s, scope = self._s, self._scope
         if not (returned is None or isinstance(returned, Done | Idle)):
             raise BadReturn(f"the step returned {returned!r}", hint="a step returns Done(result), Idle() or None")
+        run.number = 0  # whoever still holds this Run gets no further call
         if s.flights or scope.used:
             await self._leftovers()
         if any(row.status == "asking" for row in s.journal.rows.values()):
@@ -117,14 +120,18 @@ class Stepper:
         return None
 
     async def _leftovers(self) -> None:
-        """Calls that outlive their step: effects are waited for, reads are cut."""
+        """Calls that outlive their step: effects are waited for, reads are cut; each is named in the record."""
         s, scope = self._s, self._scope
-        for flight in list(s.flights.values()):
+        flights = list(s.flights.values())
+        for flight in flights:
+            what = f"{flight.call.tool.name} was in flight when step {s.step} ended"
+            s.note(ev.LeftBehind(what=what, where=flight.where()))
             if flight.repeatable:
                 flight.cut()
-        waits = [f.until_over() for f in s.flights.values()]
-        if waits:
-            await asyncio.wait(waits)
+        for flight in flights:
+            await asyncio.wait({flight.until_over()}, timeout=flight.call.tool.grace if flight.repeatable else None)
+            if not flight.ended:
+                leave_flight(s, flight, "its step has ended")
         others = {t for t in scope.used if t is not scope.main and not t.done()}
         scope.used.clear()
         for task in others:

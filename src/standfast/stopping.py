@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from standfast.flight import Flight
 from standfast.outliving import leave_flight
-from standfast.records import Residue
+from standfast.records import InFlight, Residue
 
 if TYPE_CHECKING:
     from standfast.session import Session
@@ -68,6 +68,7 @@ class Stopping:
 
     def _leave(self, flight: Flight, why: str) -> None:
         self._residue.append(leave_flight(self._s, flight, why))
+        self._s.outcomes.append(InFlight(flight.ref, "still_running"))
 
     async def _let_it_end(self, flight: Flight) -> bool:
         """By its effect and the kind of stop: True if it ended by itself in the time it had."""

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from standfast import Accepted, ChildCancelled, Done, Run, RunHeld, Runtime, agent, child, tool
-from standfast.events import CallFinished, StepFinished
-from tests.cancel.support import Nothing, cancelled, left_behind, of_kind, outcomes, recorded
+from standfast.events import CallFinished, LeftBehind, StepFinished
+from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded
 from tests.helpers import eventually
 
 
@@ -294,3 +294,67 @@ async def test_done_while_calls_are_in_flight_drains_writes_and_cuts_reads(db: s
         assert sent == ["letter"]
         assert read_ended.is_set()
         assert "sent" in [e.result for e in await of_kind(run, CallFinished)]
+        named = " ".join(e.what for e in await of_kind(run, LeftBehind))
+        assert "read" in named
+        assert "send" in named
+
+
+async def test_a_task_of_a_step_that_has_returned_gets_no_further_call(db: str) -> None:
+    """R7: not even while the boundary waits for the calls it left in flight."""
+    writing, may_end = asyncio.Event(), asyncio.Event()
+    polled: list[int] = []
+    keep: list[asyncio.Task[object]] = []
+
+    @tool(effect="write")
+    async def send() -> None:
+        writing.set()
+        await may_end.wait()
+
+    @tool(effect="read")
+    async def poll(n: int) -> None:
+        polled.append(n)
+
+    @agent("hasty")
+    async def hasty(run: Run[Nothing]) -> Done[str]:
+        async def polls() -> None:
+            await may_end.wait()
+            await run.call(poll(1))
+
+        keep.append(asyncio.create_task(polls()))
+        keep.append(asyncio.create_task(run.call(send())))
+        await writing.wait()
+        asyncio.get_running_loop().call_later(0.05, may_end.set)
+        return Done("done")
+
+    async with Runtime(db, agents=[hasty]) as runs:
+        run = await runs.start(hasty, Nothing())
+        assert await run.result(timeout=20) == "done"
+        assert polled == []
+
+
+async def test_a_read_that_swallows_its_cut_does_not_keep_a_run_from_being_done(db: str) -> None:
+    """R35: left behind and named; the run ends, and the late result stays out of it."""
+    let_go, reading = asyncio.Event(), asyncio.Event()
+    keep: list[asyncio.Task[object]] = []
+
+    @tool(effect="read", grace=0.1)
+    async def deaf() -> str:
+        reading.set()
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except BaseException:
+                continue
+        return "late"
+
+    @agent("hasty")
+    async def hasty(run: Run[Nothing]) -> Done[str]:
+        keep.append(asyncio.create_task(run.call(deaf())))
+        await reading.wait()
+        return Done("done")
+
+    async with Runtime(db, agents=[hasty]) as runs:
+        run = await runs.start(hasty, Nothing())
+        assert await run.result(timeout=20) == "done"
+        let_go.set()
+        assert (await late_result(run)).result == "late"
