@@ -244,5 +244,5 @@ async def play(sim: Sim, nodes: list[Node]) -> Chaos:
     await chaos.end(handle)
     for fork, _ in chaos.story.forks:
         await chaos.end(fork)
-    await asyncio.sleep(40)  # whatever was left running shows itself
+    await asyncio.sleep(15)  # whatever was left running shows itself
     return chaos

@@ -151,7 +151,7 @@ class LoopControl(control_thread.ControlThread):
             return
         if not self.frozen:
             self._tick()
-        asyncio.get_running_loop().call_later(0.25, self._every_tick)
+        asyncio.get_running_loop().call_later(1.0, self._every_tick)
 
 
 class SeededIds:
@@ -272,6 +272,7 @@ def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
     with (
         mock.patch.object(runtime, "ControlThread", control),
         mock.patch.object(leases, "time", time),
+        mock.patch.object(leases, "start_time", lambda _: "the same"),  # one real process: its death proves nothing here
         mock.patch.object(local, "time", time),
         mock.patch.object(group, "SLOW_COMMIT", 1e9),
     ):

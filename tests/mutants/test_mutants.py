@@ -1,0 +1,35 @@
+"""Every guard of ours is guarded itself: taken away, some test turns red. The score is in the summary."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.mutants import guards
+from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.run import caught
+
+SOAK = "STANDFAST_SOAK" in os.environ
+SEEDS = 2_000 if SOAK else 60
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600 if SOAK else 240)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
+def test_mutant_is_caught(mutant: Mutant, record_property: Any) -> None:
+    red, by = caught(mutant, SEEDS, 3000 if SOAK else 200)
+    record_property("mutant", "caught" if red else "survived")
+    assert red, f"nothing noticed that {mutant.name}"
+    print(by)
+
+
+@pytest.mark.parametrize("guard", sorted({m.caught_by for m in MUTANTS} - {"races"}))
+def test_guard_holds(guard: str) -> None:
+    getattr(guards, guard)()
+
+
+def test_there_are_enough_mutants() -> None:
+    assert len(MUTANTS) >= 15
+    assert len({m.name for m in MUTANTS}) == len(MUTANTS)
