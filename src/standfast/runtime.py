@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import logging
 import os
 import sys
 import time
@@ -23,7 +24,16 @@ from standfast.codec import JsonSchema, from_json
 from standfast.control_thread import ControlThread
 from standfast.drivers.local import LocalDriver
 from standfast.env import Env
-from standfast.errors import DuplicateAgent, Misuse, NotStorable, RunIdTaken, UnknownAgent, UnknownRun, WrongState
+from standfast.errors import (
+    DuplicateAgent,
+    Misuse,
+    NotStorable,
+    RunIdTaken,
+    StoreError,
+    UnknownAgent,
+    UnknownRun,
+    WrongState,
+)
 from standfast.events import Event
 from standfast.forking import fork_run
 from standfast.handle import Handle
@@ -37,6 +47,8 @@ from standfast.starting import blank_row, digest, new_run
 from standfast.stores.group import LOOK_SECONDS, GroupWriter
 from standfast.stores.sqlite import SqliteStore, connect_sqlite
 from standfast.views import view_of
+
+log = logging.getLogger("standfast")
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -198,11 +210,17 @@ class Runtime:
             assert self._watch is not None
             self._env.writer.close()
             if not self._env.crashed:
-                self._store.write(lambda tx: tx.drop_lease(self._env.lease.id))  # type: ignore[union-attr]
+                self._drop_lease(self._env.lease.id)
             self._watch.remove()
             sys.setswitchinterval(self._switch_interval)
         self._store.close()
         self._thread = None
+
+    def _drop_lease(self, lease: str) -> None:
+        try:
+            self._store.write(lambda tx: tx.drop_lease(lease))
+        except StoreError as error:
+            log.warning("standfast: the lease was not given back, others wait until this process is gone: %s", error)
 
     # --- starting -------------------------------------------------------------------------------------
 

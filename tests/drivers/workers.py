@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
 from tests.programs.outside import Outside
 
 ROOT = Path(__file__).parents[2]
@@ -21,14 +22,13 @@ ROOT = Path(__file__).parents[2]
 class Worker:
     """One driving process on a store."""
 
-    def __init__(self, folder: Path, *before: str, **options: Any) -> None:
+    def __init__(self, folder: Path, store: Path | None = None, **options: Any) -> None:
         self.log = folder / f"worker-{len(list(folder.glob('worker-*')))}.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    *before,
                     *(sys.executable, "-m", "tests.programs.driving_worker"),
-                    *(str(folder / "runs.db"), str(folder / "world"), json.dumps(options)),
+                    *(str(store or folder / "runs.db"), str(folder / "world"), json.dumps(options)),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -90,6 +90,13 @@ class Worker:
     @property
     def said(self) -> str:
         return self.log.read_text()
+
+
+def need(tool: str, usable: bool, why: str) -> None:
+    """Skip a test by the name of the tool it lacks; where tools are required, fail."""
+    if not usable:
+        reason = f"{tool}: {why}"
+        (pytest.fail if os.environ.get("STANDFAST_REQUIRE_TOOLS") else pytest.skip)(reason)
 
 
 def outside(folder: Path) -> Outside:
