@@ -166,8 +166,7 @@ def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Calla
         if row.status in ("queued", "running"):
             return Accepted(tx.now, row.seq, note="it is not paused")
         if row.status == "pausing":
-            row.doc.resume_noted = wanted
-            saved(tx, row, [ev.VerbNoted(verb="resume", by=ask.by, reason=ask.reason, text="taken when the pause has settled")])
+            _note_resume(tx, row, wanted)
             return Accepted(tx.now, row.seq, tuple(row.in_flight), note="taken when the pause has settled")
         return _resume_one(tx, row, wanted)
 
@@ -175,20 +174,33 @@ def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Calla
 
 
 def _resume_one(tx: Tx, row: RunRow, wanted: Resume) -> Answer:
-    answer, events = resume_run(tx, row, wanted)
+    answer, events = resume_with_children(tx, row, wanted)
     if not isinstance(answer, Accepted):
         return answer
     saved(tx, row, events)
-    for child in tx.children(row.id, live=True):
-        child_row = load(tx, child)
-        if child_row.status == "paused" and set(child_row.doc.holds) == {"user"}:
-            _resume_one(tx, child_row, replace_budget(wanted))
     return Accepted(tx.now, row.seq)
 
 
-def replace_budget(wanted: Resume) -> Resume:
-    """A parent's resume reaches children that were paused with it; its budget is its own."""
-    return Resume(wanted.by, wanted.reason, wanted.note, wanted.accept_stale, None)
+def resume_with_children(tx: Tx, row: RunRow, wanted: Resume) -> tuple[Answer, list[Event]]:
+    """Queue a paused run, and the children that were paused with it; a budget is the run's own."""
+    answer, events = resume_run(tx, row, wanted)
+    if not isinstance(answer, Accepted):
+        return answer, events
+    for child in tx.children(row.id, live=True):
+        child_row = load(tx, child)
+        if set(child_row.doc.holds) != {"user"}:
+            continue
+        if child_row.status == "paused":
+            _resume_one(tx, child_row, replace(wanted, budget=None))
+        elif child_row.status == "pausing":
+            _note_resume(tx, child_row, replace(wanted, budget=None))
+    return answer, events
+
+
+def _note_resume(tx: Tx, row: RunRow, wanted: Resume) -> None:
+    row.doc.resume_noted = wanted
+    text = "taken when the pause has settled"
+    saved(tx, row, [ev.VerbNoted(verb="resume", by=wanted.by, reason=wanted.reason, text=text)])
 
 
 def step_once(tx: Tx, row: RunRow, ask: Ask) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from standfast import events as ev
@@ -18,17 +19,18 @@ from standfast.journal import Journal
 from standfast.leases import Others
 from standfast.outliving import still_left
 from standfast.plan import Plan
-from standfast.questions import withdraw
 from standfast.preparing import Preparing
-from standfast.records import Hold, Residue, Spent
+from standfast.questions import withdraw
+from standfast.records import LIVE, Hold, Residue, Spent, Status
 from standfast.rows import CallRow, RunRow, Stop
 from standfast.run import Run
 from standfast.scope import SUSPEND_DEADLINE, Attempt, current_attempt, stop_tasks
 from standfast.session import Session
+from standfast.settling import settle_pause
 from standfast.snapshots import unpack
 from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
-from standfast.stops import enter, hold, partial_output, settle_pause, settle_rewind
+from standfast.stops import enter, hold, partial_output, settle_rewind
 from standfast.undo import Ledger
 
 log = logging.getLogger("standfast")
@@ -342,8 +344,10 @@ class Driver:
     async def _settle_pause(self) -> None:
         s = self.s
         if s.row.doc.target is not None:
-            await self._children_settle()
+            await self._children_settle(LIVE, "waiting for child runs to end")
             await self._ledger.work()
+        else:
+            await self._children_settle(("pausing",), "waiting for child runs to be paused")
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             if row.status != "pausing":
@@ -361,11 +365,16 @@ class Driver:
         await s.flushed()
         await s.write(act)
 
-    async def _children_settle(self) -> None:
+    async def _children_settle(self, unsettled: Sequence[Status], waits: str) -> None:
         s = self.s
+
+        def look(tx: Tx) -> bool:
+            children = (tx.run(child) for child in tx.children(s.row.id, live=True))
+            return any(child is not None and child.status in unsettled for child in children)
+
         with s.env.hub.waiting(None) as waiter:
-            while s.env.store.read(lambda tx: tx.children(s.row.id, live=True)):
-                s.doing("waiting for child runs to end")
+            while s.env.store.read(look):
+                s.doing(waits)
                 s.look_for_work()
                 await waiter.wait(0.2)
                 if s.noticed:

@@ -260,27 +260,6 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
     return out, found[1]
 
 
-def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
-    """The last transition of a pause: nothing of the run is running but what is named."""
-    doc = row.doc
-    if doc.stop is not None:
-        doc.receipt = receipt(tx, row, "paused")
-    noted, doc.resume_noted = doc.resume_noted, None
-    if not doc.holds:
-        enter(row, "queued", tx.now)
-        return [ev.RunQueued(why="nothing holds it any more")]
-    enter(row, "paused", tx.now)
-    residue = [r.what for r in doc.stop.residue] if doc.stop else []
-    out: list[Event] = [
-        ev.RunPaused(holds=list(doc.holds), text="; ".join(h.text for h in doc.holds.values() if h.text), residue=residue)
-    ]
-    if noted is not None:
-        from standfast.resuming import resume  # noqa: PLC0415 - a noted resume is the same verb, later
-
-        out += resume(tx, row, noted)[1]
-    return out
-
-
 def queue_if_free(row: RunRow, now: float, why: str) -> list[Event]:
     """A run whose last hold went by an answer or decision goes on by itself."""
     if row.status == "paused" and not row.doc.holds:

@@ -8,7 +8,8 @@ from standfast import events as ev
 from standfast.events import Event
 from standfast.places import place_of_thread
 from standfast.records import CallRef, InFlight, Residue
-from standfast.stops import finish_cancel, mark_undo, pending_undos, settle_pause
+from standfast.settling import settle_pause
+from standfast.stops import finish_cancel, mark_undo, pending_undos
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
