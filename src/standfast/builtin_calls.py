@@ -23,7 +23,14 @@ class AskCall(Call[T]):
 
     __slots__ = ("codec", "default", "question", "timeout")
 
-    def __init__(self, question: str, options: list[JsonValue] | None, codec: Codec[T], timeout: float | None, default: bytes | None) -> None:
+    def __init__(
+        self,
+        question: str,
+        options: list[JsonValue] | None,
+        codec: Codec[T],
+        timeout: float | None,
+        default: bytes | None,
+    ) -> None:
         args: dict[str, Any] = {"question": question, "options": options}
         super().__init__(cast("Tool[..., T]", _ASK), args, canonical(to_json(args)))
         self.codec = codec
@@ -41,7 +48,9 @@ class ChildCall(Call[R]):
         try:
             raw = agent.state_codec.dump(state)
         except NotStorable as error:
-            raise WrongState(f"the state for {agent.name} is not a {agent.state_type.__name__}: {error.message}", hint=error.hint) from error
+            raise WrongState(
+                f"the state for {agent.name} is not a {agent.state_type.__name__}: {error.message}", hint=error.hint
+            ) from error
         self.agent = agent
         self.state = state
         args = canonical(b'{"agent":' + to_json(agent.name) + b',"state":' + raw + b"}")
@@ -50,13 +59,26 @@ class ChildCall(Call[R]):
 
 @overload
 def ask(
-    question: str, options: Sequence[str] | None = ..., *, timeout: float | None = ..., default: str | EllipsisType = ...
+    question: str,
+    options: Sequence[str] | None = ...,
+    *,
+    timeout: float | None = ...,
+    default: str | EllipsisType = ...,
 ) -> Call[str]: ...
 @overload
 def ask(
     question: str,
     options: Sequence[T] | None = ...,
-    type: type[T] = ...,  # noqa: A002 - API name
+    *,
+    type: type[T],
+    timeout: float | None = ...,
+    default: T | EllipsisType = ...,
+) -> Call[T]: ...
+@overload
+def ask(
+    question: str,
+    options: Sequence[T] | None,
+    type: type[T],
     timeout: float | None = ...,
     default: T | EllipsisType = ...,
 ) -> Call[T]: ...
@@ -106,6 +128,6 @@ async def _child(agent: str) -> JsonValue:
 
 
 # The gate never runs these functions: it knows the kinds. They give the calls their names and schemas.
-_ASK = Tool(_ask, effect="read", kind="ask", name="ask")
-_SLEEP = Tool(_sleep, effect="read", kind="sleep", name="sleep")
-_CHILD = Tool(_child, effect="idempotent", kind="child", name="child")
+_ASK: Tool[..., Any] = Tool(_ask, effect="read", kind="ask", name="ask")
+_SLEEP: Tool[[float], None] = Tool(_sleep, effect="read", kind="sleep", name="sleep")
+_CHILD: Tool[..., Any] = Tool(_child, effect="idempotent", kind="child", name="child")

@@ -34,7 +34,10 @@ class StopToken(Protocol):
 class CallContext(Protocol):
     """The call a body runs in, as seen by the body."""
 
-    key: str
+    @property
+    def key(self) -> str:
+        """The call's idempotency key."""
+        ...
 
     @property
     def stop_token(self) -> StopToken: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
 
 from standfast.events import TextDelta
@@ -66,7 +66,7 @@ class Hub:
         return any(run is None or run not in but for run in list(self._waiters))
 
     @contextmanager
-    def waiting(self, run: str | None, *, steps: bool = False) -> Iterator[Waiter]:
+    def waiting(self, run: str | None, *, steps: bool = False) -> Generator[Waiter, None, None]:
         """A waiter for one run, or for all."""
         waiter = Waiter(run, steps=steps)
         with self._lock:

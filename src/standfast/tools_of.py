@@ -6,9 +6,9 @@ Names are looked up in the code's own modules: nothing is imported by a name fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from standfast.tool import Tool
 
@@ -21,24 +21,40 @@ def tools_of(functions: Iterable[Callable[..., Any]]) -> list[Tool[..., Any]]:
     seen: set[int] = set()
     queue: list[Any] = list(functions)
     while queue and len(seen) < MOST_OBJECTS:
-        thing = queue.pop()
+        thing: Any = queue.pop()
         if id(thing) in seen:
             continue
         seen.add(id(thing))
-        if isinstance(thing, Tool):
+        if _is_tool(thing):
             found[id(thing)] = thing
             queue.append(thing.fn)
         elif isinstance(thing, FunctionType):
             queue.extend(_named_by(thing))
         elif isinstance(thing, type):
-            queue.extend(v for v in vars(thing).values() if isinstance(v, FunctionType | Tool))
-        elif isinstance(thing, dict):
-            queue.extend(v for v in thing.values() if isinstance(v, Tool | FunctionType))
-        elif isinstance(thing, list | tuple | set | frozenset):
-            queue.extend(v for v in thing if isinstance(v, Tool | FunctionType))
+            queue.extend(_among(vars(thing).values()))
+        elif _is_dict(thing):
+            queue.extend(_among(thing.values()))
+        elif _is_collection(thing):
+            queue.extend(_among(thing))
         elif callable(getattr(thing, "__wrapped__", None)):
             queue.append(thing.__wrapped__)
     return list(found.values())
+
+
+def _is_tool(thing: object) -> TypeGuard[Tool[..., Any]]:
+    return isinstance(thing, Tool)
+
+
+def _is_dict(thing: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(thing, dict)
+
+
+def _is_collection(thing: object) -> TypeGuard[Collection[Any]]:
+    return isinstance(thing, list | tuple | set | frozenset)
+
+
+def _among(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if _is_tool(value) or isinstance(value, FunctionType)]
 
 
 def _named_by(function: FunctionType) -> Iterator[Any]:
