@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.core.processes import Worker
+from tests.helpers import eventually
 
 from standfast import Agent, Done, Log, Pipeline, Refused, Run, Runtime, agent, tool
 from standfast import events as ev
 from standfast.records import RunView
-from tests.core.processes import Worker
-from tests.helpers import eventually
 
 
 class Old(BaseModel):

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.core.processes import Worker
+from tests.helpers import eventually
 
 from standfast import Done, Misuse, Refused, Run, Runtime, agent, file_content, tool
 from standfast.records import RunView
 from standfast.testing import lab
-from tests.core.processes import Worker
-from tests.helpers import eventually
 
 
 class World:
@@ -429,5 +429,3 @@ async def test_a_new_process_sees_that_the_world_has_changed(worker: Worker) -> 
         (worker.folder / "door").touch()
         assert await runs.handle("r1").resume(accept_stale=True)
         assert (await worker.drive())["status"] == "done"
-
-

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.helpers import eventually
 
-from standfast import Accepted, Done, Refused, Run, Runtime, agent, say, tool
+from standfast import Accepted, Done, Refused, Run, Runtime, agent, ask, say, tool
 from standfast import events as ev
 from standfast.records import RunView
 from standfast.testing import Lab, lab
-from tests.helpers import eventually
 
 
 class World:
@@ -199,7 +199,7 @@ async def test_pause_twice_is_one_pause() -> None:
         world.door.set()
         view = await status_is(run, "paused")
         assert view.holds == ("user",)
-        assert len([e for e in await events_of(run, ev.PauseAsked)]) == 1
+        assert len(await events_of(run, ev.PauseAsked)) == 1
 
 
 async def test_a_step_that_needs_no_further_call_reaches_done_through_a_pause() -> None:
@@ -287,7 +287,6 @@ async def test_a_running_run_is_released_on_exit_and_taken_up_on_entry(tmp_path:
 
 async def test_resume_says_what_stands_in_the_way() -> None:
     """R4, R14: a question is not cleared by resume; Refused names it and offers what would help."""
-    from standfast import ask
 
     @agent("asker")
     async def asker(run: Run[Work]) -> Done[str]:

@@ -14,9 +14,8 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 
 def run_program(name: str, folder: Path) -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", PROGRAMS / name], cwd=folder, env=env, capture_output=True, text=True, timeout=60
-    )
+    argv = [sys.executable, "-W", "error", PROGRAMS / name]
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

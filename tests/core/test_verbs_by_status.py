@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import pytest
 from pydantic import BaseModel
+from tests.helpers import eventually
 
 from standfast import Accepted, Done, Happened, Idle, Refused, Run, TooLate, agent, ask, tool
 from standfast.abc import Tx
 from standfast.machine import STATUSES, USER_VERBS, UserVerb, can, decide
 from standfast.records import ENDED, RunView, Status
 from standfast.testing import Lab
-from tests.helpers import eventually
 
 T = TypeVar("T")
 
