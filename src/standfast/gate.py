@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SIBLINGS_MAY_ASK = 0.02
+LOOK_AT_THE_CLOCK = 30.0  # it may be set, and the machine may have slept
 _ERRORS: dict[str, type[CallFailed]] = {
     "CallTimedOut": CallTimedOut,
     "CallDenied": CallDenied,
@@ -86,16 +87,17 @@ class Gate:
 
     # --- before admission ---------------------------------------------------------------------
 
-    def _over_budget(self, call: Call[Any]) -> tuple[Hold, str] | None:
+    def _over_budget(self, call: Call[Any]) -> tuple[Hold, str, str] | None:
+        """What holds the run, why, and whose cap it is: this run's or that of one above it."""
         s = self._s
         budget = s.row.doc.budget
-        over = budgets.exhausted(budget, s.spent) or (s.ancestors_over() if s.row.parent is not None else "")
-        if over:
-            return "budget", over
+        over = s.over_cap()
+        if over is not None:
+            return "budget", over[1], over[0]
         if budget.repeats is not None and s.repeated[0].startswith(_repeat_of(call)):
             again = budgets.repeats(budget, s.repeated)
             if again:
-                return "loop", f"{call.tool.name}: {again}"
+                return "loop", f"{call.tool.name}: {again}", s.row.id
         return None
 
     @staticmethod
@@ -231,7 +233,7 @@ class Gate:
         finally:
             current_call.reset(token)
         if flight.abandoned:
-            s.own(late(s, flight, outcome))
+            _ = s.own(late(s, flight, outcome))
             await run.scope.park()
         s.ended(flight, outcome)
         if outcome.kind == "finished":
@@ -240,7 +242,7 @@ class Gate:
 
     def _inline_cut(self, flight: Flight) -> None:
         if flight.abandoned:
-            self._s.own(late(self._s, flight, Outcome("cut")))
+            _ = self._s.own(late(self._s, flight, Outcome("cut")))
         else:
             self._s.ended(flight, Outcome("cut"))
 
@@ -308,7 +310,7 @@ class Gate:
             self._inline_cut(flight)
             raise
         if flight.abandoned:
-            s.own(late(s, flight, outcome))
+            _ = s.own(late(s, flight, outcome))
             await run.scope.park()
         s.ended(flight, outcome)
         if s.env.points is not None:
@@ -318,7 +320,7 @@ class Gate:
     async def _owned(self, run: Run[Any], flight: Flight) -> Outcome:
         s = self._s
         flight.done = s.env.loop.create_future()
-        s.own(self._see_through(flight))
+        _ = s.own(self._see_through(flight))
         try:
             outcome = await asyncio.shield(flight.done)
         except asyncio.CancelledError:
@@ -393,9 +395,11 @@ class Gate:
 
 
 async def _sleep_until(session: Session, wake_at: float) -> Outcome:
+    """Until the time has come by the wall clock, or has passed by the monotonic one if the wall clock was set back."""
     clock = session.env.clock
-    while (left := wake_at - clock.now()) > 0:
-        await clock.sleep(left)
+    end = clock.monotonic() + wake_at - clock.now()
+    while (left := min(wake_at - clock.now(), end - clock.monotonic())) > 0:
+        await clock.sleep(min(left, LOOK_AT_THE_CLOCK))
     return Outcome("finished", b"null")
 
 
