@@ -48,7 +48,7 @@ def leave_timed_out(session: Session, flight: Flight, body: asyncio.Future[Any],
         await asyncio.wait({body})
         await late(session, flight, ending())
 
-    session.own(wait())
+    _ = session.own(wait())
 
 
 def still_left(session: Session, named: list[Residue]) -> list[Residue]:
@@ -65,7 +65,8 @@ async def late(session: Session, flight: Flight, outcome: Outcome) -> None:
     """A body ended after the run had gone on: kept as an event, and as an answer to an open doubt."""
     flight.gone = True
     result = outcome.raw if outcome.kind == "finished" else None
-    await _keep(session, flight.id, result, "" if result is not None else f"{outcome.error or outcome.kind}: {outcome.message}")
+    error = "" if result is not None else f"{outcome.error or outcome.kind}: {outcome.message}"
+    await _keep(session, flight.id, result, error)
 
 
 def keep_refused(session: Session, commit: StepCommit) -> None:
@@ -73,9 +74,9 @@ def keep_refused(session: Session, commit: StepCommit) -> None:
     for ended in commit.ended:
         row = ended.make_row() if ended.make_row is not None else ended.row
         if row is not None and row.status == "finished":
-            session.own(_keep(session, ended.id, row.result, ""))
+            _ = session.own(_keep(session, ended.id, row.result, ""))
         elif isinstance(ended.event, ev.CallFailed):
-            session.own(_keep(session, ended.id, None, f"{ended.event.error}: {ended.event.message}"))
+            _ = session.own(_keep(session, ended.id, None, f"{ended.event.error}: {ended.event.message}"))
 
 
 async def _keep(session: Session, call_id: str, result: bytes | None, error: str) -> None:

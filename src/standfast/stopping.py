@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from standfast.flight import Flight
 from standfast.outliving import leave_flight
@@ -98,7 +98,8 @@ class Stopping:
         self._hardened.clear()
         hardened = asyncio.ensure_future(self._hardened.wait())
         try:
-            await asyncio.wait({over, hardened}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {over, hardened}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             hardened.cancel()
         return flight.ended

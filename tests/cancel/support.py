@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
+from tests.helpers import eventually
 
 from standfast import Accepted, Handle, Receipt
 from standfast.events import Event, LateResult, TextDelta
-from tests.helpers import eventually
 
 E = TypeVar("E")
 LIMIT = 20.0  # seconds; only a hang gets there

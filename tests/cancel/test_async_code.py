@@ -4,10 +4,10 @@ import asyncio
 import time
 
 import pytest
+from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded, settled
 
 from standfast import Done, Run, RunCancelled, Runtime, TooLate, agent, say, tool
 from standfast.events import CallStarted
-from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded, settled
 
 CPU_SHARE = 0.5  # of one core; code in a tight loop takes all of it
 
@@ -147,7 +147,7 @@ async def test_a_read_that_swallows_cancellation_is_still_running_and_its_late_r
         while not let_go.is_set():
             try:
                 await let_go.wait()
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - swallowing is the point
                 continue
         return "late"
 
@@ -183,7 +183,7 @@ async def test_a_write_that_swallows_cancellation_is_still_running_and_its_late_
         while not let_go.is_set():
             try:
                 await let_go.wait()
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - swallowing is the point
                 continue
         return "late"
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from standfast import Accepted, Done, Receipt, Run, Runtime, agent, child, tool
-from standfast.events import CallStarted
 from tests.cancel.support import LIMIT, Nothing, late_result, left_behind, of_kind, outcomes, recorded
 from tests.helpers import eventually
+
+from standfast import Accepted, Done, Receipt, Run, Runtime, agent, child, tool
+from standfast.events import CallStarted
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ class Elsewhere:
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         try:
             self.result = asyncio.run(work())
-        except BaseException as error:  # shown by the test
+        except BaseException as error:  # noqa: BLE001 - shown by the test
             self.result = error
 
     async def join(self) -> Any:

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.cancel.support import LIMIT, left_behind, of_kind, outcomes, settled
+from tests.programs.victim import victim
 
 from standfast import Accepted, Runtime
 from standfast.events import CallStarted
-from tests.cancel.support import LIMIT, left_behind, of_kind, outcomes, settled
-from tests.programs.victim import victim
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -85,7 +85,9 @@ async def test_cancel_of_a_dead_drivers_run_waits_for_a_driver_and_says_so(db: s
             async with Runtime(db, agents=[victim]):
                 receipt = await settled(run)
         assert outcomes(receipt) == {kind: outcome}
-        assert [u.outcome for u in receipt.undone] == {"read": [], "write": ["impossible"], "undoable": ["undone"]}[kind]
+        assert [u.outcome for u in receipt.undone] == {"read": [], "write": ["impossible"], "undoable": ["undone"]}[
+            kind
+        ]
 
 
 async def test_a_process_with_the_agent_cancels_a_dead_drivers_run(db: str) -> None:

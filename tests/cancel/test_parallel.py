@@ -5,11 +5,11 @@ import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
-
-from standfast import Accepted, ChildCancelled, Done, Run, RunHeld, Runtime, agent, child, tool
-from standfast.events import CallFinished, LeftBehind, StepFinished
 from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded
 from tests.helpers import eventually
+
+from standfast import Accepted, CallFailed, ChildCancelled, Done, Run, RunHeld, Runtime, agent, child, tool
+from standfast.events import CallFinished, LeftBehind, StepFinished
 
 
 async def by_call_all(run: Run[Nothing], make: Callable[[int], object]) -> None:
@@ -208,7 +208,7 @@ async def test_a_write_whose_caller_is_cancelled_by_a_failing_sibling_still_fini
             async with asyncio.TaskGroup() as group:
                 group.create_task(run.call(send()))
                 group.create_task(run.call(fails()))
-        except* Exception:
+        except* CallFailed:
             asyncio.get_running_loop().call_later(0.1, may_end.set)
         return Done("caught")
 
@@ -343,7 +343,7 @@ async def test_a_read_that_swallows_its_cut_does_not_keep_a_run_from_being_done(
         while not let_go.is_set():
             try:
                 await let_go.wait()
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - swallowing is the point
                 continue
         return "late"
 

@@ -4,10 +4,11 @@ import asyncio
 import threading
 import time
 
-from standfast import Done, Run, Runtime, agent, child, idempotency_key, tool
-from standfast.events import CallStarted
 from tests.cancel.support import LIMIT, Nothing, cancelled, of_kind, outcomes
 from tests.helpers import eventually
+
+from standfast import Done, Run, Runtime, agent, child, idempotency_key, tool
+from standfast.events import CallStarted
 
 
 async def test_pause_cuts_a_read_and_resume_repeats_it_with_the_same_key(db: str) -> None:
@@ -259,7 +260,7 @@ async def test_a_step_that_swallows_the_pause_is_named_and_taken_again_on_resume
             try:
                 begun.set()
                 await let_go.wait()
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - swallowing is the point
                 continue
         return Done(await run.call(read(mine)))
 

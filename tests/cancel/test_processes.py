@@ -5,10 +5,11 @@ import os
 import sys
 from pathlib import Path
 
-from standfast import Done, Run, Runtime, agent, run_process, tool
 from tests.cancel.support import Nothing, cancelled, outcomes
 from tests.helpers import eventually
 from tests.programs.killable import stuck
+
+from standfast import Done, Run, Runtime, agent, run_process, tool
 
 GRANDCHILD = str(Path(__file__).parent.parent / "programs" / "grandchild.py")
 

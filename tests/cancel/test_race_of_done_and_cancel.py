@@ -4,11 +4,11 @@ import asyncio
 import random
 
 import pytest
+from tests.cancel.support import LIMIT, Nothing, recorded
 
 from standfast import Accepted, Done, Run, RunCancelled, Runtime, TooLate, agent, tool
 from standfast.events import CallStarted, RunDone
 from standfast.events import RunCancelled as Cancelled
-from tests.cancel.support import LIMIT, Nothing, recorded
 
 ROUNDS = 300
 

@@ -4,11 +4,11 @@ import asyncio
 import threading
 
 import pytest
+from tests.cancel.support import LIMIT, Nothing, of_kind, outcomes, recorded, settled
+from tests.helpers import eventually
 
 from standfast import Accepted, Done, Run, RunCancelled, Runtime, agent, child, tool
 from standfast.events import CallFinished, CallStarted, StepFinished, VerbNoted
-from tests.cancel.support import LIMIT, Nothing, of_kind, outcomes, recorded, settled
-from tests.helpers import eventually
 
 
 class Count(Nothing):

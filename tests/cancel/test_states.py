@@ -4,12 +4,12 @@ import asyncio
 import time
 
 import pytest
+from tests.cancel.support import LIMIT, Nothing, cancelled, of_kind, outcomes, settled
+from tests.helpers import eventually
 
 from standfast import Accepted, Budget, Done, Run, RunCancelled, Runtime, TooLate, agent, ask, sleep, spend, tool
 from standfast.events import CallStarted, MailReturned
 from standfast.testing import lab
-from tests.cancel.support import LIMIT, Nothing, cancelled, of_kind, outcomes, settled
-from tests.helpers import eventually
 
 
 @tool(effect="read")
@@ -172,6 +172,7 @@ async def test_a_budget_that_cancels_says_so(db: str) -> None:
 
 async def test_a_sleeping_run_is_cancelled_at_once() -> None:
     """R6: sleep() is a call like any other: cut, not waited for."""
+
     @agent("sleeper")
     async def sleeper(run: Run[Nothing]) -> None:
         await run.call(sleep(3600))

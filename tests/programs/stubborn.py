@@ -20,7 +20,7 @@ async def swallow(what: str) -> None:
     while True:
         try:
             await asyncio.sleep(0.5)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - swallowing is the point
             continue
 
 

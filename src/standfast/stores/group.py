@@ -64,7 +64,8 @@ class GroupWriter:
         batch, self._queue = self._queue, []
         for op in batch:
             op.seal()
-        if self._slow_commits >= SLOW_IN_A_ROW or not self._commit_inline(batch):
+        apart = self._slow_commits >= SLOW_IN_A_ROW or self._store.turns.wanted
+        if apart or not self._commit_inline(batch):
             self._commit_in_thread(batch)
 
     def close(self) -> None:
@@ -89,6 +90,7 @@ class GroupWriter:
 
     def _commit_in_thread(self, batch: list[Operation]) -> None:
         def work() -> None:
+            self._store.turns.let_verbs_pass()
             outcomes = self._commit_stubbornly(batch)
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._back, batch, outcomes)

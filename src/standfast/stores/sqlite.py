@@ -22,6 +22,7 @@ from standfast.abc import Connect, Connection
 from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
 from standfast.stores.queries import migrations
 from standfast.stores.sqlite_tx import SqliteTx
+from standfast.stores.turns import Turns, begin_writing
 
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class SqliteStore:
         self._connect = connect
         self.now = now
         self._busy_seconds = busy_seconds
+        self.turns = Turns()
         self._mine = threading.local()
         self._all: list[Connection] = []
         self._lock = threading.Lock()
@@ -215,9 +217,9 @@ class SqliteStore:
 
     def write(self, op: Callable[[SqliteTx], T]) -> T:
         """Run `op` in a transaction; it is durable when this returns."""
-        with self.errors():
+        with self.errors(), self.turns.first():
             c = self._connection()
-            c.execute("BEGIN IMMEDIATE")
+            begin_writing(c, self._busy_seconds)
             try:
                 result = op(SqliteTx(c, self.now()))
                 c.execute("COMMIT")

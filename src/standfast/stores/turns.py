@@ -1,0 +1,63 @@
+"""Whose turn it is to write: verbs come before runs, so that a run that writes without a pause cannot drown them (R34)."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from standfast.abc import Connection
+
+LOOK_SECONDS = 0.001  # SQLite's own waiting looks ever more seldom, and misses the gaps of a busy writer
+LONGEST_COURTESY = 0.2
+
+
+class Turns:
+    """The verbs of this process that wait for the store's lock."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting = 0
+
+    @property
+    def wanted(self) -> bool:
+        """Does a verb wait?"""
+        return self._waiting > 0
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """Runs of this process let whoever is in here go first."""
+        with self._changed:
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._waiting -= 1
+                self._changed.notify_all()
+
+    def let_verbs_pass(self) -> None:
+        """Until no verb waits; not for ever, because runs want to go on too. Never in the event loop."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting == 0, LONGEST_COURTESY)
+
+
+def begin_writing(c: Connection, seconds: float) -> None:
+    """Take the write lock, looking often; raises sqlite3's error if it is not free within `seconds`."""
+    end = time.monotonic() + seconds
+    c.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                c.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                busy = "locked" in str(error) or "busy" in str(error)
+                if not busy or time.monotonic() >= end:
+                    raise
+                time.sleep(LOOK_SECONDS)
+            else:
+                return
+    finally:
+        c.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
