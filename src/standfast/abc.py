@@ -78,7 +78,9 @@ class Tx(Protocol):
 
     def insert_run(self, row: RunRow, events: Sequence[Event], state: bytes) -> None: ...
 
-    def advance(self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None) -> bool:
+    def advance(
+        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None
+    ) -> bool:
         """The driver's own progress from `seq`; False, and nothing written, if the run has moved since."""
         ...
 

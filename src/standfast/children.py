@@ -55,4 +55,6 @@ async def wait_for_child(session: Session, flight: Flight, call: ChildCall[Any])
     if row.status == "cancelled":
         return Outcome("failed", error="ChildCancelled", message=f"child {id_} ({call.agent.name}) was cancelled")
     error = row.doc.error
-    return Outcome("failed", error=error.type if error else "RunFailed", message=error.message if error else "it failed")
+    return Outcome(
+        "failed", error=error.type if error else "RunFailed", message=error.message if error else "it failed"
+    )

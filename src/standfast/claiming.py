@@ -49,7 +49,9 @@ def _abandoned(tx: Tx, row: RunRow) -> list[Event]:
             if ref.effect in ("write", "irreversible"):
                 outcome = "in_doubt"
                 call.status, call.left_by = "in_doubt", row.holder
-                events.append(ev.CallInDoubt(call=ref.id, tool=ref.tool, why="its driver was gone before it was recorded"))
+                events.append(
+                    ev.CallInDoubt(call=ref.id, tool=ref.tool, why="its driver was gone before it was recorded")
+                )
             else:
                 call.status = "cut"
             tx.update_call(call)

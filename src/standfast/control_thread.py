@@ -137,5 +137,3 @@ class ControlThread:
     @property
     def last_heard(self) -> int:
         return self._signal
-
-

@@ -34,9 +34,15 @@ def edited(
         schema: Any = contract["state"]
         JsonSchema.validate(schema, new)
         known = schema.get("properties", {})
-        lost = "" if schema.get("additionalProperties") else next((k for k, v in patch.items() if k not in known and v is not None), "")
+        lost = (
+            ""
+            if schema.get("additionalProperties")
+            else next((k for k, v in patch.items() if k not in known and v is not None), "")
+        )
     if lost:
-        raise WrongState(f"the state has no field {lost}", hint="nothing was changed; state() shows the fields there are")
+        raise WrongState(
+            f"the state has no field {lost}", hint="nothing was changed; state() shows the fields there are"
+        )
     state, rows = collapse_logs(stored, new, fetch)
     before = expand_logs(from_json(unpack(baseline)[1]), fetch)
     return pack(plan, to_json(state)), one_line_diff(before, new), rows

@@ -53,13 +53,17 @@ class Endings:
                 return
             await self._children_end()
 
-    def _finish(self, tx: Tx, row: RunRow, boundary: Boundary, result: bytes) -> tuple[Finished, list[Event], bytes | None]:
+    def _finish(
+        self, tx: Tx, row: RunRow, boundary: Boundary, result: bytes
+    ) -> tuple[Finished, list[Event], bytes | None]:
         if not _boundary_counts(row, boundary):
             return "lost", [], None
         for child in tx.children(row.id, live=True):
             child_row = tx.run(child)
             if child_row is not None and child_row.status != "cancelling":
-                cancel_one(tx, child_row, Ask(reason="its parent has ended"), "step", soft=False, is_dead=lambda *_: False)
+                cancel_one(
+                    tx, child_row, Ask(reason="its parent has ended"), "step", soft=False, is_dead=lambda *_: False
+                )
         if tx.children(row.id, live=True):
             return "children", [], None
         unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
@@ -138,7 +142,9 @@ class Endings:
                 return None, [failed], None
             hold(row, "error", tx.now, error.text)
             row.doc.step_once = False
-            row.doc.stop = Stop("pause", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight))
+            row.doc.stop = Stop(
+                "pause", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight)
+            )
             enter(row, "pausing", tx.now)
             return None, [failed], None
 
@@ -153,11 +159,15 @@ class Endings:
             if row.status != "running":
                 return False, [], None
             row.doc.error = error
-            row.doc.stop = Stop("fail", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight))
+            row.doc.stop = Stop(
+                "fail", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight)
+            )
             for child in tx.children(row.id, live=True):
                 child_row = tx.run(child)
                 if child_row is not None and child_row.status != "cancelling":
-                    cancel_one(tx, child_row, Ask(reason="its parent has failed"), "step", soft=False, is_dead=lambda *_: False)
+                    cancel_one(
+                        tx, child_row, Ask(reason="its parent has failed"), "step", soft=False, is_dead=lambda *_: False
+                    )
             failed = ev.StepFailed(
                 step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback
             )
@@ -181,7 +191,11 @@ class Endings:
             events = return_mail(tx, row, "failed")
             row.doc.receipt = receipt(tx, row, "failed")
             enter(row, "failed", tx.now)
-            return None, [*events, ev.RunFailed(error=f"{error.type}: {error.message}", traceback=error.traceback)], None
+            return (
+                None,
+                [*events, ev.RunFailed(error=f"{error.type}: {error.message}", traceback=error.traceback)],
+                None,
+            )
 
         await self._children_end()
         if await s.write(mark):

@@ -15,7 +15,6 @@ from standfast.leases import Lease
 from standfast.stores.group import GroupWriter
 from standfast.stores.sqlite import SqliteStore
 
-
 T = TypeVar("T")
 
 

@@ -152,11 +152,11 @@ class ChildCancelled(CallFailed):
     """The child run was cancelled on its own."""
 
 
-class NotPerformed(Exception):  # noqa: N818 - a statement of fact, not an error name
+class NotPerformed(Exception):
     """Raise inside a tool to say: nothing happened, the effect was not performed."""
 
 
-class CannotUndo(Exception):  # noqa: N818 - a statement of fact, not an error name
+class CannotUndo(Exception):
     """Raise inside an undo to say: this effect cannot be taken back."""
 
 

@@ -52,7 +52,9 @@ def fork_run(
     row = blank_row(new_id, source.agent, doc, tx.now)
     row.step = step
     events: list[Event] = [
-        ev.RunStarted(agent=row.agent, by=by, reason=reason, labels=doc.labels, forked_from=f"{source.id} at step {step}")
+        ev.RunStarted(
+            agent=row.agent, by=by, reason=reason, labels=doc.labels, forked_from=f"{source.id} at step {step}"
+        )
     ]
     trouble = _trouble(tx, source, step)
     if trouble:

@@ -157,7 +157,9 @@ class Handle(Generic[R]):
         agent = self._runs.agents.get(row.agent)
 
         def act(tx: Tx, run: RunRow, ask: Ask) -> Answer:
-            return control.edit(lambda contract, old, base: edited(patch, agent, tx.read_log, contract, old, base))(tx, run, ask)
+            return control.edit(lambda contract, old, base: edited(patch, agent, tx.read_log, contract, old, base))(
+                tx, run, ask
+            )
 
         return await self._verb("edit", act, by, reason, request_id, if_seq)
 
@@ -371,10 +373,14 @@ class Handle(Generic[R]):
         doc = found.doc
         if found.status == "cancelled":
             assert doc.receipt is not None
-            raise RunCancelled(f"run {self.id} was cancelled: {doc.receipt.reason or 'no reason given'}", receipt=doc.receipt)
+            raise RunCancelled(
+                f"run {self.id} was cancelled: {doc.receipt.reason or 'no reason given'}", receipt=doc.receipt
+            )
         if found.status == "failed":
             assert doc.error is not None
-            raise RunFailed(f"run {self.id} failed: {doc.error.type}: {doc.error.message}", traceback=doc.error.traceback)
+            raise RunFailed(
+                f"run {self.id} failed: {doc.error.type}: {doc.error.message}", traceback=doc.error.traceback
+            )
         return self._runs.decode_result(found)  # type: ignore[no-any-return]
 
     async def _until(self, look: Callable[[Tx, RunRow], T | None], timeout: float | None) -> T:

@@ -72,4 +72,3 @@ class Journal:
         finished = tuple(r.ref for r in self.rows.values() if r.status == "finished")
         cut = tuple(r.ref for r in self.rows.values() if r.status in ("cut", "in_doubt", "failed", "not_begun"))
         return Interruption(text, finished, cut) if self.rows or text else None
-

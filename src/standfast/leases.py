@@ -25,7 +25,9 @@ class Lease:
     def __init__(self, id: str, agents: list[str], seconds: float = LEASE_SECONDS) -> None:  # noqa: A002
         self.id = id
         self.seconds = seconds
-        self.row = LeaseRow(id=id, counter=0, boot=boot_id(), pid=os.getpid(), started=start_time(os.getpid()), agents=agents)
+        self.row = LeaseRow(
+            id=id, counter=0, boot=boot_id(), pid=os.getpid(), started=start_time(os.getpid()), agents=agents
+        )
         self.confirmed = time.monotonic()
         self.lapses = 0  # how often it was confirmed so late that somebody may have taken runs over
 

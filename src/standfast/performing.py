@@ -181,5 +181,3 @@ def failure(error: BaseException) -> Outcome:
         return Outcome(kind, error=error.type, message=error.message)  # type: ignore[arg-type]
     text = str(error) or traceback.format_exception_only(error)[-1].strip()
     return Outcome("failed", error=type(error).__name__, message=text)
-
-

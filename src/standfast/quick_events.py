@@ -29,8 +29,9 @@ class QuickStarted:
             more += b',"title":' + to_json(ref.title)
         if self._why:
             more += b',"why":' + to_json(self._why)
-        return b'{"type":"call_started","seq":%d,"at":%r,"call":%b,"tool":%b,"effect":"%b","attempt":%d,"args":%b%b}' % (
-            *(seq, at, to_json(ref.id), to_json(ref.tool), ref.effect.encode(), self._attempt, self._args, more),
+        return (
+            b'{"type":"call_started","seq":%d,"at":%r,"call":%b,"tool":%b,"effect":"%b","attempt":%d,"args":%b%b}'
+            % (*(seq, at, to_json(ref.id), to_json(ref.tool), ref.effect.encode(), self._attempt, self._args, more),)
         )
 
 
@@ -44,7 +45,12 @@ class QuickFinished:
         self._result = result
 
     def json(self, seq: int, at: float) -> bytes:
-        return b'{"type":"call_finished","seq":%d,"at":%r,"call":%b,"result":%b}' % (seq, at, to_json(self._call), self._result)
+        return b'{"type":"call_finished","seq":%d,"at":%r,"call":%b,"result":%b}' % (
+            seq,
+            at,
+            to_json(self._call),
+            self._result,
+        )
 
 
 class QuickStep:
@@ -57,7 +63,12 @@ class QuickStep:
         self._attempt = attempt
 
     def json(self, seq: int, at: float) -> bytes:
-        return b'{"type":"step_finished","seq":%d,"at":%r,"step":%d,"attempt":%d}' % (seq, at, self._step, self._attempt)
+        return b'{"type":"step_finished","seq":%d,"at":%r,"step":%d,"attempt":%d}' % (
+            seq,
+            at,
+            self._step,
+            self._attempt,
+        )
 
 
 Quick = QuickStarted | QuickFinished | QuickStep

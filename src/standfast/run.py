@@ -29,7 +29,18 @@ R = TypeVar("R")
 class Run(Generic[S]):
     """One step's view of its run: the state, and the only door to the world."""
 
-    __slots__ = ("_journaled", "_redirects", "_s", "mail_before", "mail_read", "number", "plan", "scope", "state", "step")
+    __slots__ = (
+        "_journaled",
+        "_redirects",
+        "_s",
+        "mail_before",
+        "mail_read",
+        "number",
+        "plan",
+        "scope",
+        "state",
+        "step",
+    )
 
     def __init__(self, session: Session, scope: Attempt, number: int, step: int, state: S, plan: Plan) -> None:
         self._s = session
@@ -81,9 +92,14 @@ class Run(Generic[S]):
     async def relies_on(self, name: str, call: Call[R]) -> R:
         """Read something, and have it compared when the run is taken up again (R16)."""
         if call.tool.effect != "read":
-            raise Misuse(f"relies_on({name!r}) was given {call.tool.name}, which is {call.tool.effect}", hint="give it the call of a read tool")
+            raise Misuse(
+                f"relies_on({name!r}) was given {call.tool.name}, which is {call.tool.effect}",
+                hint="give it the call of a read tool",
+            )
         self._s.agent.saw(call.tool)
-        value = await self._s.gate.call(self, call, f"relies_on:{name}:{call.digest}:{self._count('relies_on:' + name)}", None, None)
+        value = await self._s.gate.call(
+            self, call, f"relies_on:{name}:{call.digest}:{self._count('relies_on:' + name)}", None, None
+        )
         self._s.freshness.rely(name, call, call.tool.dump_result(value), self.step)
         return value
 
@@ -147,7 +163,9 @@ class Run(Generic[S]):
         try:
             plain: JsonValue = from_json(to_json(data))
         except Exception as error:
-            raise NotStorable(f"the data of event {name!r} cannot be stored: {error}", hint="emit JSON values") from error
+            raise NotStorable(
+                f"the data of event {name!r} cannot be stored: {error}", hint="emit JSON values"
+            ) from error
         if self._current():
             self._s.note(ev.Emitted(name=name, data=plain, attempt=self.number))
 

@@ -22,7 +22,9 @@ def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
     enter(row, "paused", tx.now)
     residue = [r.what for r in doc.stop.residue] if doc.stop else []
     out: list[Event] = [
-        ev.RunPaused(holds=list(doc.holds), text="; ".join(h.text for h in doc.holds.values() if h.text), residue=residue)
+        ev.RunPaused(
+            holds=list(doc.holds), text="; ".join(h.text for h in doc.holds.values() if h.text), residue=residue
+        )
     ]
     if noted is not None:
         out += resume_with_children(tx, row, noted)[1]

@@ -79,7 +79,9 @@ class Stepper:
         if self._made:
             forgotten = ", ".join(sorted(repr(c) for c in self._made))
             self._made.clear()
-            raise NotCalled(f"the step made calls that nobody performed: {forgotten}", hint="await run.call(...) each of them")
+            raise NotCalled(
+                f"the step made calls that nobody performed: {forgotten}", hint="await run.call(...) each of them"
+            )
 
     async def _boundary(self, run: Run[Any], returned: Any) -> Turn | None:
         s, scope = self._s, self._scope

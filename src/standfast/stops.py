@@ -63,11 +63,7 @@ def mark_undo(tx: Tx, row: RunRow, undo: Undo) -> list[CallRow]:
         if call.undo is not None or not may_have_happened(call):
             continue
         in_flight = call.epoch == row.epoch and call.step == row.step
-        wanted = (
-            call.settles == "never"
-            or undo == "all"
-            or (undo == "step" and (in_flight or call.settles == "run"))
-        )
+        wanted = call.settles == "never" or undo == "all" or (undo == "step" and (in_flight or call.settles == "run"))
         if wanted and call.kind != "child":
             marked.append(_mark(tx, call))
     if undo == "all":

@@ -25,7 +25,9 @@ class Voice:
         """Text of a call; a crash loses no more than a quarter of a second of it."""
         if not text or flight.ended:
             return
-        self._session.env.hub.delta(self._session.row.id, TextDelta(flight.id, flight.said + _length(flight.unsaid), text))
+        self._session.env.hub.delta(
+            self._session.row.id, TextDelta(flight.id, flight.said + _length(flight.unsaid), text)
+        )
         flight.unsaid.append(text)
         if _length(flight.unsaid) >= FLUSH_CHARACTERS:
             self.flush(flight)

@@ -122,7 +122,9 @@ def a_record_cannot_be_changed_row_by_row() -> None:
         verify: Any = runs.read
         assert verify(lambda tx: tx.verify(row)) == ""
         with sqlite3.connect(runs._store.path) as file:
-            rows = file.execute("SELECT seq, at, body, step, state, hash FROM record WHERE run = ? ORDER BY seq", (row.n,)).fetchall()
+            rows = file.execute(
+                "SELECT seq, at, body, step, state, hash FROM record WHERE run = ? ORDER BY seq", (row.n,)
+            ).fetchall()
             previous = bytes(rows[0][5])
             seq, at, body, step, state, _ = rows[1]
             forged = bytes(body).replace(b"running", b"paused!")

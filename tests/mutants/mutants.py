@@ -72,7 +72,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "locks are not undone",
         "stops.py",
-        'call.settles == "never"\n            or undo == "all"',
+        'call.settles == "never" or undo == "all"',
         'undo == "all"',
     ),
     Mutant(

@@ -10,10 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-import standfast
 from tests.mutants import guards
 from tests.mutants.mutants import Mutant
 from tests.races.replay import check
+
+import standfast
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
@@ -34,7 +35,9 @@ def caught(mutant: Mutant | None, seeds: int, timeout: float) -> tuple[bool, str
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
         program = [sys.executable, "-m", "tests.mutants.run", what, str(hint), str(seeds), str(copy)]
         try:
-            done = subprocess.run(program, env=environment, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False)
+            done = subprocess.run(
+                program, env=environment, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False
+            )
         except subprocess.TimeoutExpired:
             return True, "it hangs"
     lines = done.stdout.splitlines() or done.stderr.splitlines()[-1:]

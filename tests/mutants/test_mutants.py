@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import pytest
-
 from tests.mutants import guards
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.run import caught

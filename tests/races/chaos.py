@@ -8,14 +8,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from standfast import Accepted, Answer, CheckAgain, Handle, Happened, Misuse, NotHappened, RunView
-from standfast.records import ENDED, LIVE
 from tests.races.sim import Node, Sim
 from tests.races.world import World
 from tests.races.zoo import Op, Work, worker
 
+from standfast import Accepted, Answer, CheckAgain, Handle, Happened, Misuse, NotHappened, RunView
+from standfast.records import ENDED, LIVE
+
 SIMPLE = ("look", "flaky", "tally", "owned", "deaf", "send", "traced", "write", "draft", "lock", "broken", "unwilling")
-KINDS = (*SIMPLE, "write", "draft", "send", "send", "pay", "ask", "sleep", "child", "par", "swallow", "stray", "log", "idle")
+KINDS = (
+    *SIMPLE,
+    "write",
+    "draft",
+    "send",
+    "send",
+    "pay",
+    "ask",
+    "sleep",
+    "child",
+    "par",
+    "swallow",
+    "stray",
+    "log",
+    "idle",
+)
 
 
 @dataclass(slots=True)
@@ -54,7 +70,9 @@ def _op(rng: random.Random, numbers: Any, depth: int) -> Op:
     do = rng.choice(KINDS)
     n = next(numbers)
     if do == "par":
-        return Op(do=do, n=n, many=[Op(do=rng.choice((*SIMPLE, "pay")), n=next(numbers)) for _ in range(rng.choice((2, 3)))])
+        return Op(
+            do=do, n=n, many=[Op(do=rng.choice((*SIMPLE, "pay")), n=next(numbers)) for _ in range(rng.choice((2, 3)))]
+        )
     if do == "child":
         if depth:
             return Op(do="write", n=n)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from standfast import Accepted, Handle, Receipt, TooLate
-from standfast import events as ev
-from standfast.abc import Tx
-from standfast.machine import DriverVerb, UserVerb, can
-from standfast.rows import CallRow, RunRow
 from tests.races.chaos import Story
 from tests.races.model import expected
 from tests.races.sim import Node
 from tests.races.world import World
 from tests.races.zoo import REPEATABLE, SETTLES, UNDOABLE
+
+from standfast import Accepted, Handle, Receipt, TooLate
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.machine import DriverVerb, UserVerb, can
+from standfast.rows import CallRow, RunRow
 
 VERBS: tuple[UserVerb | DriverVerb, ...] = (
     *("pause", "resume", "step_once", "redirect", "message", "edit", "resolve", "approve", "deny", "answer", "rewind"),
@@ -120,9 +121,16 @@ class Oracle:
             must(len(effects) <= 1, f"{key} took effect {len(effects)} times")
             starts = [s for s in self._world.of(key, "start", "said_not") if s.data is not True]
             for one, two in zip(starts, starts[1:], strict=False):
-                must(one.what != "start" or two.what != "start", f"{key} was begun again although nobody said it had not happened")
+                must(
+                    one.what != "start" or two.what != "start",
+                    f"{key} was begun again although nobody said it had not happened",
+                )
         for row in self.calls:
-            if row.tool in REPEATABLE or row.status != "finished" or row.tool not in SETTLES.keys() | UNDOABLE | {"send", "traced", "pay"}:
+            if (
+                row.tool in REPEATABLE
+                or row.status != "finished"
+                or row.tool not in SETTLES.keys() | UNDOABLE | {"send", "traced", "pay"}
+            ):
                 continue
             must(self._world.happened(row.id), f"{row.id} is finished in the store but not in the world")
 
@@ -171,7 +179,10 @@ class Oracle:
             effects = self._world.of(row.id, "effect")
             undone = self._world.of(row.id, "undone")
             if row.undo == "undone" and effects:
-                must(undone and undone[-1].n > effects[-1].n, f"{row.id} is said to be undone, the world says {undone} {effects}")
+                must(
+                    undone and undone[-1].n > effects[-1].n,
+                    f"{row.id} is said to be undone, the world says {undone} {effects}",
+                )
             if receipt is not None and self._wanted(row, receipt) and effects:
                 must(row.undo is not None, f"{row.id} ({row.status}) should have been undone by {receipt.undo}")
                 listed = any(u.call.id == row.id for u in receipt.undone)
@@ -211,7 +222,10 @@ class Oracle:
         must(step == self.row.step, f"the record has {step} finished steps, the run {self.row.step}")
         receipt = self.row.doc.receipt
         if self.row.status == "cancelled" and receipt is not None:
-            must(receipt.finished_steps == step, f"the receipt has {receipt.finished_steps} finished steps, the record {step}")
+            must(
+                receipt.finished_steps == step,
+                f"the receipt has {receipt.finished_steps} finished steps, the record {step}",
+            )
 
     async def _model(self) -> None:
         state = await self._handle.state()
@@ -244,7 +258,9 @@ class Oracle:
             must(piece.status != "pending", f"mail of an ended run is not pending: {piece}")
             events = [e for e in self.record if isinstance(e, ev.MailConsumed | ev.MailReturned) and e.mail == piece.id]
             must(len(events) == 1, f"{piece} ended once: {events}")
-        must(len(mail) == len(self._story.accepted("redirect", "message")), f"no mail is there that nobody sent: {mail}")
+        must(
+            len(mail) == len(self._story.accepted("redirect", "message")), f"no mail is there that nobody sent: {mail}"
+        )
         if self._story.reads_mail and not self._went_back():
             read = [m.text for m in sorted(mail.values(), key=lambda m: m.id) if m.status == "consumed"]
             state = await self._handle.state()

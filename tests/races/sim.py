@@ -20,14 +20,15 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest import mock
 
+from tests.races.virtual import VirtualClock, VirtualLoop
+from tests.races.world import Process, World
+from tests.races.zoo import AGENTS
+
 from standfast import Runtime, control_thread, leases, runtime
 from standfast.abc import Point, Tx
 from standfast.drivers import local
 from standfast.leases import Others
 from standfast.stores import group
-from tests.races.virtual import VirtualClock, VirtualLoop
-from tests.races.world import Process, World
-from tests.races.zoo import AGENTS
 
 T = TypeVar("T")
 LEASE = 10.0
@@ -184,7 +185,9 @@ class Node(Runtime):
             clock=VirtualClock(loop),
             ids=SeededIds(name),
             connect=lambda where: Connection(where, hooks),
-            points=self if rng.random() < 0.6 else None,  # without points, a call takes the short way it takes in production
+            points=self
+            if rng.random() < 0.6
+            else None,  # without points, a call takes the short way it takes in production
             lease_seconds=LEASE,
         )
         self._others = Others(LEASE, loop.time)
@@ -272,7 +275,9 @@ def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
     with (
         mock.patch.object(runtime, "ControlThread", control),
         mock.patch.object(leases, "time", time),
-        mock.patch.object(leases, "start_time", lambda _: "the same"),  # one real process: its death proves nothing here
+        mock.patch.object(
+            leases, "start_time", lambda _: "the same"
+        ),  # one real process: its death proves nothing here
         mock.patch.object(local, "time", time),
         mock.patch.object(group, "SLOW_COMMIT", 1e9),
     ):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from tests.races.replay import check
 
 SEEDS_A_TEST = 50

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel, Field
+from tests.races.world import Body, Process
 
 from standfast import (
     Call,
@@ -31,7 +32,6 @@ from standfast import (
     tool,
     use,
 )
-from tests.races.world import Body, Process
 
 PAUSES = (0.0, 0.0, 0.0, 0.001, 0.01, 0.06, 0.3, 1.0, 5.0)
 
@@ -172,8 +172,7 @@ async def pay(n: int) -> int:
 
 
 TOOLS: dict[str, Callable[[int], Call[int]]] = {
-    t.name: t
-    for t in (look, flaky, tally, owned, deaf, send, traced, write, draft, lock, broken, unwilling, pay)
+    t.name: t for t in (look, flaky, tally, owned, deaf, send, traced, write, draft, lock, broken, unwilling, pay)
 }
 REPEATABLE = {"look", "flaky", "tally", "owned", "deaf"}
 UNDOABLE = {"write", "draft", "lock", "broken", "unwilling"}

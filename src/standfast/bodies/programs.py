@@ -25,7 +25,7 @@ async def run_process(
     stdin: str | bytes | None = None,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - public name; on timeout the tree is killed
+    timeout: float | None = None,
 ) -> Completed:
     """Run a program to its end; a cancel or `timeout` (TimeoutError) kills it and everything it has started.
 

@@ -193,4 +193,3 @@ class LocalDriver:
                 flight.cut()
         for task in list(self._tasks.values()):
             task.cancel()
-

@@ -52,15 +52,37 @@ class SqliteTx:
         self._c.execute(
             _Q["insert_run"],
             (
-                *(row.id, row.agent, row.status, 0, GENESIS, row.fence, row.attempt, row.epoch, row.step, 0, row.holder),
-                *(to_json(row.in_flight), to_json(row.spent), to_json(row.doc), row.parent, row.created, row.wake_at, 0),
+                *(
+                    row.id,
+                    row.agent,
+                    row.status,
+                    0,
+                    GENESIS,
+                    row.fence,
+                    row.attempt,
+                    row.epoch,
+                    row.step,
+                    0,
+                    row.holder,
+                ),
+                *(
+                    to_json(row.in_flight),
+                    to_json(row.spent),
+                    to_json(row.doc),
+                    row.parent,
+                    row.created,
+                    row.wake_at,
+                    0,
+                ),
             ),
         )
         row.n = self._c.execute("SELECT last_insert_rowid()").fetchone()[0]
         row.seq, row.head = 0, GENESIS
         self.save(row, events, state=state)
 
-    def advance(self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None) -> bool:
+    def advance(
+        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None
+    ) -> bool:
         body, last = self._number(events, seq)
         # Nothing happened that anybody must see: the row is guarded, the record stays as it is.
         head = link(row.head, row.n, last, self.now, body, step, state) if events else row.head
@@ -68,7 +90,18 @@ class SqliteTx:
             row.snapshot = last
         cursor = self._c.execute(
             _ADVANCE,
-            (last, head, row.attempt, row.step, row.snapshot, to_json(row.in_flight), to_json(row.spent), row.n, seq, row.fence),
+            (
+                last,
+                head,
+                row.attempt,
+                row.step,
+                row.snapshot,
+                to_json(row.in_flight),
+                to_json(row.spent),
+                row.n,
+                seq,
+                row.fence,
+            ),
         )
         if cursor.rowcount != 1:
             return False
@@ -342,7 +375,14 @@ def _run(r: Any) -> RunRow | None:
     try:
         return RunRow(
             *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], r[7], r[8], r[9], r[10], r[11]),
-            *(flights.validate_json(r[12]), _spent.validate_json(r[13]), documents.validate_json(r[14]), r[15], r[16], r[17]),
+            *(
+                flights.validate_json(r[12]),
+                _spent.validate_json(r[13]),
+                documents.validate_json(r[14]),
+                r[15],
+                r[16],
+                r[17],
+            ),
         )
     except (TypeError, ValueError) as error:
         raise _unreadable(f"the row of run {r[1]!r}", error) from error
