@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.core.looking import events_of, status_is
 from tests.helpers import eventually
 
 from standfast import (
@@ -27,7 +28,6 @@ from standfast import (
     use,
 )
 from standfast import events as ev
-from standfast.records import RunView
 from standfast.testing import lab
 
 
@@ -54,26 +54,6 @@ async def fresh_world() -> AsyncIterator[None]:
     world = World()
     yield
     world.door.set()
-
-
-async def view_when(run: Any, status: str) -> RunView:
-    async def look() -> RunView | None:
-        view: RunView = await run.view()
-        return view if view.status == status else None
-
-    found: RunView = await eventually(look)
-    return found
-
-
-async def events_of(run: Any, kind: type[Any]) -> list[Any]:
-    found: list[Any] = []
-    seq = (await run.view()).seq
-    async for event in run.events():
-        if isinstance(event, kind):
-            found.append(event)
-        if getattr(event, "seq", 0) >= seq:
-            break
-    return found
 
 
 @tool(effect="read")
@@ -122,7 +102,7 @@ async def test_a_log_is_cut_by_a_rewind_and_written_anew() -> None:
         run = await runs.start(chatter, Mem())
         await runs.until(run, call="wait_outside")
         await run.rewind(2)
-        await view_when(run, "paused")
+        await status_is(run, "paused")
         assert list((await run.state()).chat) == LINES[:2]
         await run.edit({"chat": [*LINES[:2], "by hand"]})
         world.door.set()
@@ -143,7 +123,7 @@ async def test_appends_of_a_step_that_is_set_back_are_not_kept() -> None:
         run = await runs.start(talker, Mem())
         await runs.until(run, call="wait_outside")
         await run.redirect("again, please")
-        await view_when(run, "running")
+        await status_is(run, "running")
         world.door.set()
         assert await run.result(timeout=10) == ["attempt"]
 
@@ -222,7 +202,7 @@ async def test_titles_and_reasons_are_in_the_record_and_in_the_view() -> None:
 async def test_a_dependency_that_was_not_given_is_an_error_with_a_hint() -> None:
     async with lab([spender]) as runs:
         run = await runs.start(spender, Mem())
-        view = await view_when(run, "paused")
+        view = await status_is(run, "paused")
         assert view.holds == ("error",)
         assert "Stripe" in view.error
         assert "provide" in view.error
@@ -296,7 +276,7 @@ async def test_interruption_tells_a_repeated_step_what_was_finished_and_cut() ->
         await runs.until(run, call="stream", point="admitted")
         await eventually(run.transcript)
         await run.pause()
-        await view_when(run, "paused")
+        await status_is(run, "paused")
         world.door.set()
         await run.resume()
         await run.result(timeout=10)
@@ -322,7 +302,7 @@ async def test_notes_and_emitted_events_stay_tagged_with_their_attempt() -> None
         run = await runs.start(noter, Mem())
         await runs.until(run, call="wait_outside")
         await run.pause()
-        await view_when(run, "paused")
+        await status_is(run, "paused")
         world.door.set()
         await run.resume()
         await run.result(timeout=10)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.core.looking import status_is
 from tests.helpers import eventually
 
 from standfast import (
@@ -26,7 +27,6 @@ from standfast import (
     sleep,
     tool,
 )
-from standfast.records import RunView
 from standfast.testing import lab
 
 
@@ -53,26 +53,6 @@ async def fresh_world() -> AsyncIterator[None]:
     world = World()
     yield
     world.door.set()
-
-
-async def view_when(run: Any, status: str) -> RunView:
-    async def look() -> RunView | None:
-        view: RunView = await run.view()
-        return view if view.status == status else None
-
-    found: RunView = await eventually(look)
-    return found
-
-
-async def events_of(run: Any, kind: type[Any]) -> list[Any]:
-    found: list[Any] = []
-    seq = (await run.view()).seq
-    async for event in run.events():
-        if isinstance(event, kind):
-            found.append(event)
-        if getattr(event, "seq", 0) >= seq:
-            break
-    return found
 
 
 @tool(effect="read")
@@ -200,7 +180,7 @@ async def test_a_read_that_failed_is_issued_again_after_an_error_and_a_resume() 
 
     async with lab([patient]) as runs:
         run = await runs.start(patient, Mem())
-        view = await view_when(run, "paused")
+        view = await status_is(run, "paused")
         assert view.holds == ("error",)
         assert "down" in view.error
         await run.resume()
@@ -233,7 +213,7 @@ async def asker(run: Run[Mem]) -> Done[int]:
 async def test_a_question_is_answered_by_a_choice_as_it_was_given() -> None:
     async with lab([asker]) as runs:
         run = await runs.start(asker, Mem())
-        (need,) = (await view_when(run, "paused")).needs
+        (need,) = (await status_is(run, "paused")).needs
         assert (need.kind, need.text, need.choices) == ("question", "How many?", (1, 2, 3))
         assert await run.choose(need, need.choices[2])
         assert await run.result() == 3
@@ -242,7 +222,7 @@ async def test_a_question_is_answered_by_a_choice_as_it_was_given() -> None:
 async def test_a_question_nobody_answers_gets_its_default_when_time_is_up() -> None:
     async with lab([asker]) as runs:
         run = await runs.start(asker, Mem())
-        await view_when(run, "paused")
+        await status_is(run, "paused")
         await runs.clock.advance(61)
         assert await run.result(timeout=10) == 2
 
@@ -257,7 +237,7 @@ async def test_a_question_without_default_fails_when_time_is_up() -> None:
 
     async with lab([strict]) as runs:
         run = await runs.start(strict, Mem())
-        await view_when(run, "paused")
+        await status_is(run, "paused")
         await runs.clock.advance(61)
         assert await run.result(timeout=10) == "CallTimedOut"
 
@@ -275,10 +255,10 @@ async def test_sleep_ends_when_its_time_has_come_also_over_pause_and_crash() -> 
         run = await runs.start(sleeper, Mem())
         await runs.until(run, call="sleep")
         await run.pause()
-        await view_when(run, "paused")
+        await status_is(run, "paused")
         await runs.clock.advance(40)
         await run.resume()
-        await view_when(run, "running")
+        await status_is(run, "running")
         await runs.crash()
         await runs.clock.advance(40)
         assert (await run.view()).status in ("running", "queued")
@@ -320,8 +300,8 @@ async def test_a_child_is_paused_and_resumed_with_its_parent() -> None:
         (made,) = await eventually(lambda: runs.list(agent="worker", status="running"))
         await run.pause()
         kid = runs.handle(made.id)
-        await view_when(run, "paused")
-        await view_when(kid, "paused")
+        await status_is(run, "paused")
+        await status_is(kid, "paused")
         world.door.set()
         await run.resume()
         assert await run.result(timeout=10) == 42
@@ -358,7 +338,7 @@ async def test_an_idle_run_waits_for_mail_and_costs_no_driver() -> None:
     """R38: paused(waiting) has no holder; each message gives one turn; it outlives a crash."""
     async with lab([listener]) as runs:
         run = await runs.start(listener, Mem())
-        view = await view_when(run, "paused")
+        view = await status_is(run, "paused")
         assert (view.holds, view.driver, view.needs) == (("waiting",), "", ())
         await run.message("hello")
 
@@ -375,7 +355,7 @@ async def test_an_idle_run_waits_for_mail_and_costs_no_driver() -> None:
 async def test_mail_to_an_idle_run_that_a_person_paused_does_not_wake_it() -> None:
     async with lab([listener]) as runs:
         run = await runs.start(listener, Mem())
-        await view_when(run, "paused")
+        await status_is(run, "paused")
         await run.pause()
         await run.message("stop")
         assert (await run.view()).holds == ("user",)

@@ -1,0 +1,158 @@
+"""What a person changed while a run was held is told in one line, in the view and in the resume event (R4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from tests.core.looking import events_of, status_is
+from tests.helpers import eventually
+
+from standfast import Done, Run, agent, say, tool
+from standfast import events as ev
+from standfast.testing import Lab, lab
+
+
+class World:
+    """Effects outside the run, and doors that a test opens."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.read: list[str] = []
+        self.sections = 0
+        self.door = asyncio.Event()
+
+
+world: World
+
+
+@pytest.fixture(autouse=True)
+async def fresh_world() -> AsyncIterator[None]:
+    global world
+    world = World()
+    yield
+    world.door.set()
+
+
+class Work(BaseModel):
+    items: list[str] = ["a", "b"]
+    got: list[str] = []
+    sent: int = 0
+
+
+@tool(effect="read")
+async def look_up(item: str) -> str:
+    world.read.append(item)
+    await world.door.wait()
+    return item.upper()
+
+
+@tool
+async def send(item: str) -> str:
+    world.sent.append(item)
+    await world.door.wait()
+    return f"sent {item}"
+
+
+@tool(effect="read")
+async def quick(item: str) -> str:
+    world.read.append(item)
+    return item.upper()
+
+
+@agent("sender")
+async def sender(run: Run[Work]) -> Done[int] | None:
+    world.sections += 1
+    item = run.state.items[run.step]
+    run.state.got.append(await run.call(quick(item)))
+    await run.call(send(item), title=f"send {item}")
+    run.state.sent += 1
+    return Done(run.state.sent) if run.state.sent == len(run.state.items) else None
+
+
+@agent("reader")
+async def reader(run: Run[Work]) -> Done[list[str]]:
+    run.state.got.append(await run.call(quick("first")))
+    run.state.got.append(await run.call(look_up("second")))
+    return Done(run.state.got)
+
+
+@agent("talker")
+async def talker(run: Run[Work]) -> Done[str]:
+    return Done(await run.call(stream("tell")))
+
+
+@tool(effect="read", kind="model")
+async def stream(prompt: str) -> str:
+    world.read.append(prompt)
+    for word in ("one ", "two "):
+        say(word)
+    await world.door.wait()
+    say("three")
+    return "one two three"
+
+
+# --- what the person changed ------------------------------------------------------------------------
+
+
+async def paused_before_step_one(runs: Lab) -> Any:
+    run = await runs.start(sender, Work())
+    await eventually(lambda: world.sent == ["a"])
+    await run.pause()
+    world.door.set()
+    await status_is(run, "paused")
+    return run
+
+
+async def test_the_one_line_diff_is_in_the_view_and_in_the_resume_event() -> None:
+    """R4, R29: edits, redirects and budgets made while paused are told in one line."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        assert (await run.view()).changed == ""
+        assert await run.edit({"items": ["a", "z"]}, by="ann")
+        view = await run.view()
+        assert "items" in view.changed
+        assert "z" in view.changed
+        assert "\n" not in view.changed
+        assert await run.redirect("be\nbrief", when="next")
+        assert await run.resume(budget={"steps": 50})
+        changed = (await run.view()).changed
+        assert "items" in changed
+        assert "be brief" in changed
+        assert "steps=50" in changed
+        assert "\n" not in changed
+        assert await run.result() == 2
+        (resumed,) = await events_of(run, ev.ResumeAsked)
+        assert resumed.changed == changed
+        assert world.sent == ["a", "z"]
+
+
+async def test_an_edit_that_is_taken_back_is_no_change() -> None:
+    """R4: the diff is against the state at the pause, not a list of edits."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        await run.edit({"sent": 7})
+        assert "sent" in (await run.view()).changed
+        await run.edit({"sent": 1})
+        assert (await run.view()).changed == ""
+
+
+async def test_a_second_pause_begins_with_an_empty_diff() -> None:
+    """R4: what was changed in an earlier pause is not shown again in the next resume."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+        world.door.clear()
+        await run.edit({"items": ["a", "z", "y"]})
+        await run.resume()
+        await eventually(lambda: "z" in world.sent)
+        await run.pause()
+        world.door.set()
+        await status_is(run, "paused")
+        assert (await run.view()).changed == ""
+        await run.resume()
+        await run.result()
+        resumes = await events_of(run, ev.ResumeAsked)
+        assert [bool(e.changed) for e in resumes] == [True, False]
