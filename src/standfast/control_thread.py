@@ -78,7 +78,7 @@ class ControlThread:
                 if self._busy is None or self._busy[1] is not error:
                     self._busy = (time.monotonic(), error)
                 future.set_exception(error)
-            except BaseException as error:  # belongs to whoever asked
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
                 future.set_exception(error)
             else:
                 future.set_result(result)

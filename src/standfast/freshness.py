@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -95,7 +97,7 @@ class Freshness:
             return from_json(tool.dump_result(value))  # type: ignore[no-any-return]
         except TimeoutError:
             return Unread(f"no answer within {seconds} s")
-        except Exception as error:  # a reading that fails is a difference, and is shown as one
+        except Exception as error:  # noqa: BLE001 - a reading that fails is a difference, and is shown as one
             return Unread(f"{type(error).__name__}: {error}")
 
 
@@ -135,10 +137,10 @@ def _difference(old: JsonValue, new: JsonValue | Unread) -> str:
 
 async def _file_content(path: str) -> str | None:
     """The SHA-256 of a file, or None if there is none."""
-    from hashlib import sha256  # noqa: PLC0415
-    from pathlib import Path  # noqa: PLC0415
+    return await asyncio.to_thread(_digest, Path(path))
 
-    file = Path(path)
+
+def _digest(file: Path) -> str | None:
     return sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 

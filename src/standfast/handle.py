@@ -365,7 +365,7 @@ class Handle(Generic[R]):
                 return view_of(tx, row, self._runs.clock.now(), self._runs.doing(self.id))
             return None
 
-        found = await self._until(look, timeout)
+        found: RunRow | RunView = await self._until(look, timeout)
         if isinstance(found, RunView):
             hint = "fix the cause, then resume(); the run keeps its last snapshot" if found.error else "see view.needs"
             text = found.error or found.waiting_for
@@ -381,7 +381,7 @@ class Handle(Generic[R]):
             raise RunFailed(
                 f"run {self.id} failed: {doc.error.type}: {doc.error.message}", traceback=doc.error.traceback
             )
-        return self._runs.decode_result(found)  # type: ignore[no-any-return]
+        return cast("R", self._runs.decode_result(found))
 
     async def _until(self, look: Callable[[Tx, RunRow], T | None], timeout: float | None) -> T:
         loop = asyncio.get_running_loop()

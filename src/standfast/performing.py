@@ -53,7 +53,7 @@ async def _inline(flight: Flight) -> Outcome:
         value = await flight.call.tool.fn(**flight.call.args)
     except asyncio.CancelledError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the step gets it as CallFailed
         return failure(error)
     finally:
         current_call.reset(token)

@@ -176,7 +176,7 @@ class Run(Generic[S]):
 
     def now(self) -> float:
         """The time, the same when this step is repeated."""
-        return cast("float", self._value("now", lambda: self._s.env.clock.now()))
+        return cast("float", self._value("now", self._s.env.clock.now))
 
     def uuid(self) -> str:
         """A new id, the same when this step is repeated."""

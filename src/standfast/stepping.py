@@ -64,7 +64,7 @@ class Stepper:
                 inside = RuntimeError("the step was cancelled from inside")
                 inside.__cause__ = cancelled
                 return Turn("error", error=told(inside))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the run is held, with the traceback
                 return Turn("held") if scope.broken else Turn("error", error=told(error))
             if scope.broken:
                 return Turn("held")  # it swallowed its cancellation: the step is taken again

@@ -74,7 +74,7 @@ class Ledger:
             return "impossible", str(error)
         except TookTooLong as error:
             return "failed", str(error)
-        except Exception as error:  # each outcome is kept: the reason goes into the receipt
+        except Exception as error:  # noqa: BLE001 - each outcome is kept: the reason goes into the receipt
             return "failed", f"{type(error).__name__}: {error}"
         if any(f.id == row.id for f in self._s.left):
             return "in_doubt", "it was undone while its body was still running"

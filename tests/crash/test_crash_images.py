@@ -53,7 +53,7 @@ def test_no_crash_loses_or_repeats_anything(tmp_path: Path, part: int, capsys: p
             count += 1
     with capsys.disabled():
         print(
-            f"\ncrash images, part {part + 1} of {PARTS}: {count} images, {len(bad)} bad; {gone_on} of them gone on from"
+            f"\ncrash images, part {part + 1} of {PARTS}: {count} images, {len(bad)} bad, {gone_on} gone on from"
         )
     assert count == IMAGES
     assert bad == []

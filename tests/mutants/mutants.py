@@ -109,7 +109,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a request id is ignored",
         "control.py",
-        "    if ask.request_id is not None:\n        known = tx.answered(ask.request_id)\n        if known is not None:",
+        "    if ask.request_id is not None:\n        known = tx.answered(ask.request_id)\n"
+        "        if known is not None:",
         "    if ask.request_id is not None:\n        known = None\n        if known is not None:",
     ),
     Mutant(

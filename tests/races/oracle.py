@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 from tests.races.chaos import Story
@@ -120,7 +121,7 @@ class Oracle:
             effects = self._world.of(key, "effect")
             must(len(effects) <= 1, f"{key} took effect {len(effects)} times")
             starts = [s for s in self._world.of(key, "start", "said_not") if s.data is not True]
-            for one, two in zip(starts, starts[1:], strict=False):
+            for one, two in pairwise(starts):
                 must(
                     one.what != "start" or two.what != "start",
                     f"{key} was begun again although nobody said it had not happened",

@@ -51,7 +51,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # belongs to whoever waits
+        except Exception as error:  # noqa: BLE001 - belongs to whoever waits
             future.set_exception(error)
         return future
 

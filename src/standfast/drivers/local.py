@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import logging
 import time
+from functools import partial
 from typing import Any
 
 from standfast.driver import Driver, claim_and_drive
@@ -66,7 +67,11 @@ class LocalDriver:
             self._claiming[id_] = agent
             task = self._env.loop.create_task(self._drive(id_), name=f"standfast drive {id_}")
             self._tasks[id_] = task
-            task.add_done_callback(lambda _, i=id_: self._tasks.pop(i, None))
+            task.add_done_callback(partial(self._ended, id_))
+
+    def _ended(self, id_: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(id_) is task:
+            del self._tasks[id_]
 
     def _gone(self, holder: str) -> bool:
         return self._env.store.read(lambda tx: self._others.gone(tx, holder))
@@ -152,10 +157,13 @@ class LocalDriver:
             driver = self.active.get(id_)
             if driver is None:
                 del self._stopping_since[id_]
-            elif now - since > WEDGED_SECONDS and now - self._beat > WEDGED_SECONDS / 2:
-                if settle_wedged(self._env.store, driver):
-                    del self._stopping_since[id_]
-                    self._env.hub.poke(id_)
+            elif self._is_wedged(now, since) and settle_wedged(self._env.store, driver):
+                del self._stopping_since[id_]
+                self._env.hub.poke(id_)
+
+    def _is_wedged(self, now: float, since: float) -> bool:
+        """A stop that has taken this long in a loop that does not turn."""
+        return now - since > WEDGED_SECONDS and now - self._beat > WEDGED_SECONDS / 2
 
     def _in_loop(self, act: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to tell

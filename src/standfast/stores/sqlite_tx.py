@@ -356,7 +356,7 @@ def _fits(previous: Any, run: int, found: Any) -> bool:
     """Is this row of the record what was written after the row with that hash? Odd types are not."""
     seq, at, body, step, state, digest = found
     try:
-        return link(previous, run, seq, at, body, step, state) == digest
+        return bool(link(previous, run, seq, at, body, step, state) == digest)
     except (TypeError, struct.error):
         return False
 
