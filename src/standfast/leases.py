@@ -94,6 +94,14 @@ def proven_dead(lease: LeaseRow) -> bool:
     return start_time(lease.pid) != lease.started
 
 
+def left_behind(lease: LeaseRow) -> bool:
+    """Is this the lease of a process that is dead, or was before this machine was started?
+
+    For stores that only one machine can use, such as a SQLite file with a write-ahead log.
+    """
+    return proven_dead(lease) or lease.boot.partition("/")[0] != boot_id().partition("/")[0]
+
+
 @cache
 def boot_id() -> str:
     """What tells this machine, since it was started, from every other."""

@@ -38,7 +38,7 @@ from standfast.events import Event
 from standfast.forking import fork_run
 from standfast.handle import Handle
 from standfast.hub import Hub
-from standfast.leases import LEASE_SECONDS, Lease, Others
+from standfast.leases import LEASE_SECONDS, Lease, Others, proven_dead
 from standfast.records import LIVE, Budget, Json, PlanItem, RunView, Status
 from standfast.rows import RunDoc, RunRow
 from standfast.scope import TaskWatch
@@ -137,6 +137,8 @@ class Runtime:
 
         def enter(tx: Tx) -> None:
             """Others may start runs of these agents by name from now on."""
+            for gone in filter(proven_dead, tx.leases()):
+                tx.drop_lease(gone.id)
             lease.take(tx)
             for agent in self.agents.values():
                 tx.put_contract(agent.contract_id, agent.name, agent.contract)

@@ -1,4 +1,4 @@
-"""When the disk says no: the gate is shut, the screen says so, and the run goes on later from where it was (R2, R34)."""
+"""When the disk says no: the gate is shut, the screen says so, and the run goes on later where it was (R2, R34)."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from standfast.abc import Connect, Connection
 from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
+from standfast.leases import left_behind
 from standfast.stores.queries import migrations
 from standfast.stores.sqlite_tx import SqliteTx
 from standfast.stores.turns import Turns, begin_writing
@@ -100,7 +101,8 @@ class SqliteStore:
         c.execute("BEGIN IMMEDIATE")
         try:
             version = self._version_of(c)
-            if version and c.execute("SELECT count(*) FROM leases").fetchone()[0]:
+            outdated = version < len(migrations())  # another process may have been quicker
+            if outdated and version and not all(map(left_behind, SqliteTx(c, self.now()).leases())):
                 raise StoreError(
                     f"the store {self.path} has an older schema, and processes are using it",
                     hint="stop them, then open it again; nothing was changed",
