@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic import JsonValue
+
 from standfast.errors import Misuse
 from standfast.records import Budget, Spent
 
@@ -61,6 +63,16 @@ def raised(old: Budget, new: Budget) -> Budget:
     """The caps after `resume(budget=new)`: what is given replaces what was, absolutely."""
     given = {name: getattr(new, name) for name in (*_CAPS, "repeats") if getattr(new, name) is not None}
     return replace(old, **given, then=new.then)
+
+
+def doubled(budget: Budget, spent: Spent) -> dict[str, JsonValue]:
+    """Twice the room for every cap that is used up."""
+    raised: dict[str, JsonValue] = {}
+    for name in _CAPS:
+        cap = getattr(budget, name)
+        if cap is not None and getattr(spent, name) >= cap:
+            raised[name] = max(cap, getattr(spent, name)) * 2 or 1
+    return raised
 
 
 def add(spent: Spent, other: Spent) -> None:

@@ -156,7 +156,7 @@ class StepCommit:
         boundary = self._boundary(tx, row, events)
         admitted = self._admit(row, events)
         self._count(row, len(admitted), boundary)
-        if not events and not self.change:
+        if not events and not self.change and not (self.spent.tokens or self.spent.cost or self.spent.calls):
             return True  # everything it wanted was refused
         state = boundary.snapshot if boundary is not None else None
         if not tx.advance(row, events, seq, row.step if boundary is not None else None, state):
@@ -195,7 +195,7 @@ class StepCommit:
 
     def _count(self, row: RunRow, calls: int, boundary: Boundary | None) -> None:
         mine, spent = self.spent, row.spent
-        spent.calls += calls
+        spent.calls += calls + mine.calls
         spent.steps += boundary is not None
         spent.input_tokens += mine.input_tokens
         spent.output_tokens += mine.output_tokens

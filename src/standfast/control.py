@@ -135,6 +135,12 @@ def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef
         row.doc.stop = _stop("pause", tx, ask, in_flight)
         enter(row, "pausing", tx.now)
     saved(tx, row, [ev.PauseAsked(by=ask.by, reason=ask.reason, in_flight=in_flight, status=row.status)])
+    return in_flight + pause_children(tx, row, ask)
+
+
+def pause_children(tx: Tx, row: RunRow, ask: Ask) -> list[CallRef]:
+    """Pause what lives below a run, with it; gives their calls in flight."""
+    in_flight: list[CallRef] = []
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
         if child_row.status in ("queued", "running"):

@@ -10,11 +10,12 @@ from typing import Any
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.claiming import claim
-from standfast.control import Ask, begin_rewind, cancel_one
+from standfast.control import Ask, begin_rewind
 from standfast.endings import Endings
 from standfast.env import Env
 from standfast.errors import Fenced, NotStorable, StoreBusy, StoreFailed
 from standfast.events import Event
+from standfast.family import hold_at_cap
 from standfast.journal import Journal
 from standfast.leases import Others
 from standfast.outliving import still_left
@@ -290,8 +291,8 @@ class Driver:
         s = self.s
         assert s.stop_asked is not None
         name, text, data = s.stop_asked
-        if name == "budget" and s.row.doc.budget.then == "cancel":
-            await self._cancel_for_budget(text)
+        if name in ("budget", "loop"):
+            await self._hold_at_cap(str(data or s.row.id), name, text)
             return
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
@@ -311,17 +312,12 @@ class Driver:
         await s.write(act)
         await self._stop(self._mode())
 
-    async def _cancel_for_budget(self, text: str) -> None:
+    async def _hold_at_cap(self, run: str, name: Hold, text: str) -> None:
+        """The cap may be this run's or one of a run above it."""
         s = self.s
-
-        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            if row.status == "running":
-                ask = Ask(reason=f"budget: {text}", trigger="budget")
-                cancel_one(tx, row, ask, "step", soft=False, is_dead=lambda *_: False)
-            return None, [], None
-
         await s.flushed()
-        await s.write(act)
+        await s.env.unfenced(lambda tx: hold_at_cap(tx, run, name, text))
+        await self._reload()
         await self._stop(self._mode())
 
     async def _end_turn(self, turn: Turn) -> None:

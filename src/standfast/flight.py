@@ -69,6 +69,10 @@ class Flight:
         """Is it only waiting (for a person, for time, for a child), so that cutting it costs nothing?"""
         return self.call.tool.kind in ("ask", "sleep", "child")
 
+    @property
+    def is_child(self) -> bool:
+        return self.call.tool.kind == "child"
+
     def cut(self) -> None:
         """Ask it to end, insistently; returns at once."""
         if self.cutting or self.ended:

@@ -7,7 +7,7 @@ running and fence and attempt are this driver's. A refused call never returns.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from standfast import budget as budgets
 from standfast.aside import aside
@@ -56,8 +56,8 @@ class Gate:
         if scope.closed or run.number != scope.number or s.shut:
             await scope.park()
         task = asyncio.current_task(scope.loop)
-        if task is not scope.main:
-            scope.used.add(task)  # type: ignore[arg-type]
+        if task is not None and task is not scope.main:
+            scope.used.add(task)
         id_ = s.journal.identify(call, key)
         known = s.journal.rows.get(id_) if s.journal.rows else None
         if known is not None and (known.status == "finished" or known.error is not None):
@@ -103,10 +103,14 @@ class Gate:
     @staticmethod
     def _question(call: Call[Any]) -> str:
         tool = call.tool
-        confirm = tool.effect == "irreversible" if tool.confirm is None else tool.confirm
-        if callable(confirm):
-            confirm = confirm(call.args) if takes_all(confirm, call.args) else confirm(**call.args)
-        return confirm if isinstance(confirm, str) else f"May {tool.name} be performed? It is {tool.effect}." if confirm else ""
+        rule = tool.effect == "irreversible" if tool.confirm is None else tool.confirm
+        if isinstance(rule, bool):
+            asks: bool | str = rule
+        else:
+            asks = rule(call.args) if takes_all(rule, call.args) else rule(**call.args)
+        if isinstance(asks, str):
+            return asks
+        return f"May {tool.name} be performed? It is {tool.effect}." if asks else ""
 
     async def _ask(
         self, run: Run[Any], call: Call[Any], id_: str, known: CallRow | None, text: str, title: str | None
@@ -184,7 +188,9 @@ class Gate:
                 hint="the call was not performed",
             ) from error
 
-    def _row(self, run: Run[Any], call: Call[Any], ref: CallRef, known: CallRow | None, before: bytes | None) -> CallRow:
+    def _row(
+        self, run: Run[Any], call: Call[Any], ref: CallRef, known: CallRow | None, before: bytes | None
+    ) -> CallRow:
         s = self._s
         tool = call.tool
         wake_at = known.wake_at if known is not None else None
@@ -216,7 +222,9 @@ class Gate:
         """The ordinary read, with nothing between it and its body: the same as _perform and _inline, in one frame."""
         s = self._s
         tool = call.tool
-        flight = await self._admit(run, call, CallRef(id_, tool.name, tool.effect, s.env.store.now(), title), None, False, why)
+        flight = await self._admit(
+            run, call, CallRef(id_, tool.name, tool.effect, s.env.store.now(), title), None, False, why
+        )
         flight.task = task
         if s.env.performed is not None:
             s.env.performed[tool.name] = s.env.performed.get(tool.name, 0) + 1
@@ -246,7 +254,9 @@ class Gate:
         else:
             self._s.ended(flight, Outcome("cut"))
 
-    async def _admit(self, run: Run[Any], call: Call[Any], ref: CallRef, row: CallRow | None, update: bool, why: str) -> Flight:
+    async def _admit(
+        self, run: Run[Any], call: Call[Any], ref: CallRef, row: CallRow | None, update: bool, why: str
+    ) -> Flight:
         s = self._s
         scope = run.scope
         if scope.closed or run.number != scope.number or s.shut:
@@ -383,9 +393,9 @@ class Gate:
     @staticmethod
     def _load(call: Call[R], raw: bytes) -> R:
         if isinstance(call, AskCall):
-            return call.codec.load(raw)  # type: ignore[no-any-return]
+            return cast("R", call.codec.load(raw))
         if isinstance(call, ChildCall):
-            return call.agent.result_codec.load(raw)  # type: ignore[no-any-return]
+            return cast("R", call.agent.result_codec.load(raw))
         return call.tool.load_result(raw)
 
     @staticmethod

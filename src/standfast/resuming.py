@@ -7,8 +7,9 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
 from standfast.machine import resume_leaves
-from standfast.records import Accepted, Answer, Budget, Choice, Refused
+from standfast.records import Accepted, Answer, Budget, Choice, Refused, Spent
 from standfast.rows import Resume, RunRow
+from standfast.spending import family_spent
 from standfast.stops import enter
 
 
@@ -16,10 +17,11 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     """Queue a paused run, or say what stands in the way."""
     doc = row.doc
     caps = budgets.raised(doc.budget, ask.budget) if ask.budget else doc.budget
-    room = not budgets.exhausted(caps, row.spent)
+    spent = family_spent(tx, row)
+    room = not budgets.exhausted(caps, spent)
     left = resume_leaves(list(doc.holds), accept_stale=ask.accept_stale, budget_has_room=room)
     if left:
-        return _refused(row, left, ask), []
+        return _refused(row, left, ask, spent), []
     changed = list[str]()
     if ask.budget:
         changed.append("budget " + _caps(ask.budget))
@@ -52,7 +54,7 @@ def _issue_failed_reads_again(tx: Tx, row: RunRow) -> None:
             tx.update_call(call)
 
 
-def _refused(row: RunRow, left: frozenset[str], ask: Resume) -> Refused:
+def _refused(row: RunRow, left: frozenset[str], ask: Resume, spent: Spent) -> Refused:
     words: list[str] = []
     choices: list[Choice] = []
     for name in sorted(left):
@@ -61,7 +63,7 @@ def _refused(row: RunRow, left: frozenset[str], ask: Resume) -> Refused:
         if name == "stale" and not ask.accept_stale:
             choices.append(Choice("resume", {"accept_stale": True}, "go on although the world has changed"))
         if name == "budget":
-            choices.append(Choice("resume", {"budget": {}}, "raise the cap"))
+            choices.append(Choice("resume", {"budget": budgets.doubled(row.doc.budget, spent)}, "raise the cap"))
     choices.append(Choice("cancel", {}, "cancel the run"))
     return Refused(f"the run is held by {'; '.join(words)}", tuple(choices))
 

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from pydantic import JsonValue
@@ -19,6 +20,7 @@ from standfast.commit import Admission, DriverWrite, Ended, StepCommit, ended_ro
 from standfast.env import Env
 from standfast.errors import Fenced
 from standfast.events import Event
+from standfast.family import Over, over_cap
 from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
 from standfast.gate import Gate
@@ -203,26 +205,15 @@ class Session:
         self.commit().spent.calls += calls
         self.spent.calls += calls
 
-    def ancestors_over(self) -> str:
-        """Which budget of a parent leaves this child no room."""
-
-        def look(tx: Tx) -> str:
-            used = Spent()
-            budgets.add(used, self.spent)
-            parent = self.row.parent
-            while parent is not None:
-                row = tx.run(parent)
-                if row is None:
-                    return ""
-                budgets.add(used, row.spent)
-                used.seconds, used.steps = row.spent.seconds, row.spent.steps
-                over = budgets.exhausted(row.doc.budget, used)
-                if over:
-                    return f"of parent {parent}: {over}"
-                parent = row.parent
-            return ""
-
-        return self.env.store.read(look)
+    def over_cap(self) -> Over | None:
+        """The run, this one or one above it, whose budget leaves no room for another call."""
+        spent = self.spent
+        if self.row.doc.budget.seconds is not None:
+            spent = replace(spent, seconds=spent.seconds + self.env.clock.monotonic() - self._counted_until)
+        if self.row.parent is None and not (self.flights and any(f.is_child for f in self.flights.values())):
+            over = budgets.exhausted(self.row.doc.budget, spent)
+            return (self.row.id, over) if over else None
+        return self.env.store.read(lambda tx: over_cap(tx, self.row, spent))
 
     # --- calls in flight ------------------------------------------------------------------------
 
@@ -243,7 +234,7 @@ class Session:
             ended.event = ev.CallCut(call=flight.id, outcome="not_begun", why="it was stopped before it began")
         commit = self.commit()
         commit.ended.append(ended)
-        if self.row.doc.budget.repeats is not None and outcome.kind == "finished":
+        if self.row.doc.budget.repeats is not None and outcome.kind != "cut":
             self._repeated(flight, outcome)
         if flight.over is not None and not flight.over.done():
             flight.over.set_result(None)
@@ -263,7 +254,8 @@ class Session:
         self.outcomes.append(InFlight(flight.ref, word))
 
     def _repeated(self, flight: Flight, outcome: Outcome) -> None:
-        what = f"{flight.call.tool.name}/{flight.call.digest}/{fingerprint(outcome.raw.decode('utf-8', 'replace'))}"
+        result = outcome.raw.decode("utf-8", "replace") or f"{outcome.error}: {outcome.message}"
+        what = f"{flight.call.tool.name}/{flight.call.digest}/{fingerprint(result)}"
         last, count = self.repeated
         self.repeated = (what, count + 1 if what == last else 1)
         repeated = self.repeated

@@ -6,11 +6,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from standfast import budget as budgets
 from standfast.abc import Tx
 from standfast.codec import from_json
 from standfast.leases import proven_dead
-from standfast.records import CallRef, CheckAgain, Choice, Happened, MailView, Need, NotHappened, RunView
+from standfast.records import CallRef, CheckAgain, Choice, Happened, MailView, Need, NotHappened, RunView, Spent
 from standfast.rows import CallRow, MailRow, RunRow
+from standfast.spending import family_spent
 from standfast.stops import pending_undos
 
 
@@ -18,6 +20,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
     """The run now; `doing` is what its driver says it waits for, if the driver is here."""
     doc = row.doc
     open_calls = tx.open_calls(row.n)
+    spent = family_spent(tx, row)
     end = doc.ended_at if doc.ended_at is not None else now
     paused_for = doc.paused_for + (max(0.0, now - doc.paused_at) if doc.paused_at is not None else 0.0)
     return RunView(
@@ -35,9 +38,9 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         paused_for=paused_for,
         created_at=row.created,
         budget=doc.budget,
-        spent=row.spent,
+        spent=spent,
         mail=tuple(_mail(m) for m in tx.mail(row.n)),
-        needs=tuple(needs(row, open_calls)),
+        needs=tuple(needs(row, open_calls, spent)),
         in_flight=tuple(row.in_flight),
         labels=doc.labels,
         parent=row.parent,
@@ -48,7 +51,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
     )
 
 
-def needs(row: RunRow, open_calls: list[CallRow]) -> list[Need]:
+def needs(row: RunRow, open_calls: list[CallRow], spent: Spent) -> list[Need]:
     """Everything only a person can settle, each with choices that can be sent back as they are."""
     found = [_asked(c) for c in open_calls if c.status == "asking"]
     found += [_doubt(c) for c in open_calls if c.status == "in_doubt" and "in_doubt" in row.doc.holds]
@@ -57,7 +60,7 @@ def needs(row: RunRow, open_calls: list[CallRow]) -> list[Need]:
     for name, info in row.doc.holds.items():
         kind: Any = "budget" if name == "loop" else name
         if kind in ("stale", "budget", "error", "diverged"):
-            found.append(Need(name, kind, info.text, None, info.since, _choices(row, kind)))
+            found.append(Need(name, kind, info.text, None, info.since, _choices(row, kind, spent)))
     return found
 
 
@@ -79,7 +82,7 @@ def _doubt(call: CallRow) -> Need:
     return Need(call.id, "doubt", text, call.id, call.since, (Happened(), NotHappened(), CheckAgain()))
 
 
-def _choices(row: RunRow, kind: str) -> tuple[Choice, ...]:
+def _choices(row: RunRow, kind: str, spent: Spent) -> tuple[Choice, ...]:
     cancel = Choice("cancel", {}, "cancel the run")
     if kind == "stale":
         data = row.doc.holds["stale"].data
@@ -90,7 +93,7 @@ def _choices(row: RunRow, kind: str) -> tuple[Choice, ...]:
             cancel,
         )
     if kind == "budget":
-        return (Choice("resume", {"budget": _doubled(row)}, "raise the cap and go on"), cancel)
+        return (Choice("resume", {"budget": budgets.doubled(row.doc.budget, spent)}, "raise the cap and go on"), cancel)
     if kind == "diverged":
         return (
             Choice("resume", {}, "go on: both stand"),
@@ -98,17 +101,6 @@ def _choices(row: RunRow, kind: str) -> tuple[Choice, ...]:
             cancel,
         )
     return (Choice("resume", {}, "try again"), Choice("rewind", {"to": row.step}, "undo this step first"), cancel)
-
-
-def _doubled(row: RunRow) -> JsonValue:
-    """Twice the room for every cap that is used up."""
-    budget, spent = row.doc.budget, row.spent
-    raised: dict[str, JsonValue] = {}
-    for name in ("steps", "calls", "tokens", "cost", "seconds"):
-        cap = getattr(budget, name)
-        if cap is not None and getattr(spent, name) >= cap:
-            raised[name] = max(cap, getattr(spent, name)) * 2 or 1
-    return raised
 
 
 def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:

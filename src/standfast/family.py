@@ -1,0 +1,45 @@
+"""Budgets of runs and their children: what a live child has spent counts for every ancestor at once (R17)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from standfast import budget as budgets
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.control import Ask, cancel_one, pause_children, saved
+from standfast.records import Hold, Spent
+from standfast.rows import RunRow, Stop
+from standfast.spending import family_spent
+from standfast.stops import enter, hold
+
+Over = tuple[str, str]  # the run whose cap is used up, and which cap, in words
+
+
+def over_cap(tx: Tx, row: RunRow, spent: Spent) -> Over | None:
+    """The nearest run from this one upwards whose budget leaves no room, given what this one has spent by now."""
+    known = {row.id: spent}
+    one: RunRow | None = row
+    while one is not None:
+        over = budgets.exhausted(one.doc.budget, family_spent(tx, one, known))
+        if over:
+            return one.id, over
+        one = tx.run(one.parent) if one.parent is not None else None
+    return None
+
+
+def hold_at_cap(tx: Tx, id: str, name: Hold, text: str) -> None:  # noqa: A002
+    """Pause the run whose cap is used up, with everything below it; or cancel it, if its budget says so."""
+    row = tx.run(id)
+    if row is None or row.status != "running":
+        return
+    ask = Ask(reason=f"{name}: {text}", trigger="budget")
+    if row.doc.budget.then == "cancel":
+        cancel_one(tx, row, ask, "step", soft=False, is_dead=lambda *_: False)
+        return
+    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+    hold(row, name, tx.now, text)
+    row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=in_flight)
+    enter(row, "pausing", tx.now)
+    saved(tx, row, [ev.PauseAsked(by=None, reason=ask.reason, in_flight=in_flight, status="pausing")])
+    pause_children(tx, row, ask)

@@ -1,0 +1,52 @@
+"""What children spend counts into every ancestor (R17)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.budget.world import Loop, a_world, grandparent, held, parent
+
+from standfast import Budget, RunCancelled
+
+
+async def test_spending_of_children_counts_into_every_ancestor() -> None:
+    async with a_world() as (runs, _):
+        run = await runs.start(grandparent, Loop(steps=2, calls=3, tokens=10, cost=0.5, children=2))
+        await run.result(timeout=10)
+        views = {v.agent: v.spent for v in await runs.list()}
+        assert views["looper"].tokens == 120
+        assert views["parent"].tokens == views["grandparent"].tokens == 240
+        assert views["grandparent"].cost == pytest.approx(6.0)
+        assert views["looper"].calls == 6
+        assert views["parent"].calls == 2 + 12
+        assert views["grandparent"].calls == 1 + 2 + 12
+
+
+async def test_a_child_stops_at_its_ancestors_cap_and_raising_it_there_goes_on() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(grandparent, Loop(steps=20, tokens=5, children=1), budget=Budget(tokens=50))
+        view = await held(run, "budget")
+        assert view.spent.tokens == 50
+        assert len(world.calls) == 5
+        (need,) = view.needs
+        assert "tokens" in need.text
+        assert {v.status for v in await runs.list()} == {"paused"}
+        assert await run.resume(budget=Budget(tokens=10_000))
+        assert await run.result(timeout=10) == [19]
+        assert len(world.calls) == 20
+
+
+async def test_parallel_children_share_their_parents_cap() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(parent, Loop(steps=100, tokens=5, children=2), budget=Budget(tokens=100))
+        await held(run, "budget")
+        assert 10 <= len(world.calls) <= 12  # a call in flight may overshoot
+
+
+async def test_a_parents_cap_may_cancel_the_whole_family() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(parent, Loop(steps=100, tokens=5, children=1), budget=Budget(tokens=50, then="cancel"))
+        with pytest.raises(RunCancelled) as info:
+            await run.result(timeout=10)
+        assert info.value.receipt.trigger == "budget"
+        assert {v.status for v in await runs.list()} == {"cancelled"}
+        assert len(world.calls) == 5
