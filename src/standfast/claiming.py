@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Literal
 
 from standfast import events as ev
 from standfast.abc import Tx
@@ -43,7 +44,7 @@ def _abandoned(tx: Tx, row: RunRow) -> list[Event]:
     """What was in flight when the holder went: repeatable, or in doubt."""
     events: list[Event] = []
     for ref in row.in_flight:
-        outcome = "aborted"
+        outcome: Literal["aborted", "in_doubt"] = "aborted"
         call = tx.call(row.n, ref.id)
         if call is not None and call.status == "started":
             if ref.effect in ("write", "irreversible"):
@@ -56,6 +57,6 @@ def _abandoned(tx: Tx, row: RunRow) -> list[Event]:
                 call.status = "cut"
             tx.update_call(call)
         if row.doc.stop is not None:
-            row.doc.stop.outcomes.append(InFlight(ref, outcome))  # type: ignore[arg-type]
+            row.doc.stop.outcomes.append(InFlight(ref, outcome))
     row.in_flight = []
     return events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from standfast.abc import Clock, Ids, Points, Tx
 from standfast.agent import Agent
@@ -33,7 +33,7 @@ class PlainWrite(Generic[T]):
 
     def committed(self) -> None:
         if not self.future.done():
-            self.future.set_result(self.result)  # type: ignore[arg-type]
+            self.future.set_result(cast("T", self.result))
 
     def failed(self, error: BaseException) -> None:
         if not self.future.done():

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -94,7 +94,7 @@ class Freshness:
             call = tool.parse(to_json(fact.args))
             current_call.set(Flight(self._s, f"fact-{name}", call, CallRef(f"fact-{name}", tool.name), 0, None))
             value = await asyncio.wait_for(self._s.perform_plainly(tool, call.args), seconds)
-            return from_json(tool.dump_result(value))  # type: ignore[no-any-return]
+            return cast("JsonValue", from_json(tool.dump_result(value)))
         except TimeoutError:
             return Unread(f"no answer within {seconds} s")
         except Exception as error:  # noqa: BLE001 - a reading that fails is a difference, and is shown as one
@@ -125,8 +125,7 @@ def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:
 
 
 def _tools(contract: Json) -> dict[str, Json]:
-    tools: Any = contract.get("tools") or {}
-    return tools  # type: ignore[no-any-return]
+    return cast("dict[str, Json]", contract.get("tools") or {})
 
 
 def _difference(old: JsonValue, new: JsonValue | Unread) -> str:

@@ -177,7 +177,6 @@ def failure(error: BaseException) -> Outcome:
     if isinstance(error, NotPerformed):
         return Outcome("not_performed", error="NotPerformed", message=str(error))
     if isinstance(error, RemoteError):
-        kind = "not_performed" if error.not_performed else "failed"
-        return Outcome(kind, error=error.type, message=error.message)  # type: ignore[arg-type]
+        return Outcome("not_performed" if error.not_performed else "failed", error=error.type, message=error.message)
     text = str(error) or traceback.format_exception_only(error)[-1].strip()
     return Outcome("failed", error=type(error).__name__, message=text)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from pydantic import JsonValue
+
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
@@ -16,10 +18,10 @@ from standfast.rows import CallRow, HoldInfo, RunRow, Stop
 from standfast.snapshots import unpack
 
 
-def hold(row: RunRow, name: Hold, now: float, text: str = "", data: object = None) -> None:
+def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = None) -> None:
     """Add a hold; an older one of the same name keeps its place and time."""
     old = row.doc.holds.get(name)
-    row.doc.holds[name] = HoldInfo(old.since if old else now, text, data)  # type: ignore[arg-type]  # JSON by construction
+    row.doc.holds[name] = HoldInfo(old.since if old else now, text, data)
 
 
 def enter(row: RunRow, status: Status, now: float) -> None:
@@ -134,7 +136,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
     stop = row.doc.stop or Stop("pause", tx.now, tx.now)
     ledger = [c for c in _all_ledgers(tx, row) if c.undo is not None]
     undone = [
-        Undone(c.ref, c.undo if c.undo != "pending" else "in_doubt", c.tries, c.undo_reason)  # type: ignore[arg-type]
+        Undone(c.ref, "in_doubt" if c.undo is None or c.undo == "pending" else c.undo, c.tries, c.undo_reason)
         for c in ledger
     ]
     outcomes, residue = _ended_flights(tx, row, stop)

@@ -14,6 +14,7 @@ from standfast.driver import Driver, claim_and_drive
 from standfast.env import Env
 from standfast.errors import StoreDamaged, StoreError
 from standfast.leases import Others
+from standfast.rows import RunRow
 from standfast.wedged import settle_wedged
 
 log = logging.getLogger("standfast")
@@ -73,6 +74,9 @@ class LocalDriver:
         if self._tasks.get(id_) is task:
             del self._tasks[id_]
 
+    def _row(self, id_: str) -> RunRow | None:
+        return self._env.store.read(lambda tx: tx.run(id_))
+
     def _gone(self, holder: str) -> bool:
         return self._env.store.read(lambda tx: self._others.gone(tx, holder))
 
@@ -122,7 +126,7 @@ class LocalDriver:
             self._damaged.discard(id_)
             driver = self.active.get(id_)
             if driver is not None:
-                row = self._env.store.read(lambda tx, i=id_: tx.run(i))  # type: ignore[misc]
+                row = self._row(id_)
                 if row is not None and row.status != "running":
                     driver.s.shut = True
                     self._stopping_since.setdefault(id_, time.monotonic())
