@@ -186,6 +186,24 @@ async def test_accepting_beforehand_covers_what_is_found_at_this_resume_only() -
         assert "13" in text
 
 
+async def test_accepting_once_does_not_cover_what_is_found_after_a_crash() -> None:
+    """R16: a takeover without a resume compares anew."""
+    async with lab([buyer]) as runs:
+        run = await paused_thinking(runs)
+        world.price = 12
+        world.door.clear()
+        assert await run.resume(accept_stale=True)
+
+        async def thinking() -> bool:
+            return any(c.tool == "think" for c in (await run.view()).in_flight)
+
+        await eventually(thinking)
+        world.price = 13
+        await runs.crash()
+        view = await status_is(run, "paused")
+        assert view.holds == ("stale",)
+
+
 async def test_redo_goes_back_to_the_step_that_saw_what_has_changed() -> None:
     """R16: "redo from that step" names the step of the reading that differs, not the first of all readings."""
     async with lab([buyer]) as runs:
