@@ -18,13 +18,14 @@ from standfast.testing import Lab
 
 T = TypeVar("T")
 
+writing: asyncio.Event
 door: asyncio.Event
 
 
 @pytest.fixture(autouse=True)
 async def fresh_door() -> AsyncIterator[None]:
-    global door
-    door = asyncio.Event()
+    global writing, door
+    writing, door = asyncio.Event(), asyncio.Event()
     yield
     door.set()
 
@@ -62,6 +63,7 @@ class How(BaseModel):
 
 @tool(grace=3600)
 async def write() -> None:
+    writing.set()
     await door.wait()
 
 
@@ -109,13 +111,14 @@ async def asking(runs: Watched) -> Any:
     """Running, with a question and an approval open and a write in flight."""
     run = await runs.start(actor, How())
     await view_when(run, lambda v: len(v.needs) == 2 and len(v.in_flight) == 1)
+    await writing.wait()  # admitted is not begun: a stop in between would find nothing to wait for
     return run
 
 
 async def in_doubt(runs: Watched) -> Any:
     """Paused, because a crash left a write in doubt."""
     run = await runs.start(actor, How(does="writes"))
-    await view_when(run, lambda v: bool(v.in_flight))
+    await writing.wait()
     await runs.crash()
     await view_when(run, lambda v: v.status == "paused" and "in_doubt" in v.holds)
     return run
