@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from standfast.plan import Plan
 from standfast.preparing import Preparing
 from standfast.questions import withdraw
 from standfast.records import LIVE, Hold, Residue, Spent, Status
-from standfast.rows import CallRow, RunRow, Stop
+from standfast.rows import CallRow, ErrorInfo, RunRow, Stop
 from standfast.run import Run
 from standfast.scope import SUSPEND_DEADLINE, Attempt, current_attempt, stop_tasks
 from standfast.session import Session
@@ -75,10 +76,24 @@ class Driver:
                     return
         except Fenced:
             await self._fenced()
+        except Exception as error:  # noqa: BLE001 - a fault of ours must end in a hold, whatever it is
+            await self._broke(error)
         finally:
             for task in list(s.tasks):
                 if s.env.crashed:
                     task.cancel()
+
+    async def _broke(self, error: Exception) -> None:
+        """A fault of the driver itself: the run is held with the traceback, not claimed again and again."""
+        s = self.s
+        log.error("standfast: driving run %s failed", s.row.id, exc_info=error)
+        trace = "".join(traceback.format_exception(error))
+        hint = "this is a fault in standfast, please report it; resume() tries again"
+        await self._endings.held_for_error(ErrorInfo(type(error).__name__, str(error), trace, hint))
+        if s.row.status != "pausing":
+            raise error
+        await self._stop("pause")
+        await self._settle_pause()
 
     # --- running ------------------------------------------------------------------------------------
 

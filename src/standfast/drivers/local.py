@@ -33,7 +33,7 @@ class LocalDriver:
         self.active: dict[str, Driver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: dict[str, str] = {}  # run: its agent
-        self._damaged: set[str] = set()  # their rows cannot be read: left alone until somebody touches them
+        self._damaged: set[str] = set()  # cannot be read or driven: left alone until somebody touches them
         self._context = contextvars.copy_context()  # nobody's: a step that asks for a child does not own its driver
         self._scheduled = False
         self._closing = False
@@ -112,6 +112,9 @@ class LocalDriver:
             else:
                 driver.s.notice()  # a verb may have come between claim and now
             await driver.drive()
+        except Exception as error:  # noqa: BLE001 - it could not even be held: the next touch tries again
+            self._damaged.add(id_)
+            log.error("standfast: run %s is left alone: %s", id_, error)
         finally:
             self._env.live -= 1
             self.active.pop(id_, None)
