@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json, to_json
@@ -28,14 +28,17 @@ from standfast.records import (
     Choice,
     Decision,
     Happened,
+    Hold,
     Json,
     Refused,
     TooLate,
     Undo,
+    When,
 )
 from standfast.resuming import resume as resume_run
 from standfast.rows import CallRow, MailRow, Resume, RunRow, Stop, Target
 from standfast.stops import (
+    abandon_rewind,
     enter,
     finish_cancel,
     hold,
@@ -49,6 +52,20 @@ from standfast.stops import (
 
 _answers: TypeAdapter[Answer] = TypeAdapter(Answer)
 IsDead = Callable[[Tx, str], bool]
+ENDED_BY_A_REWIND: tuple[Hold, ...] = (
+    *("asks", "in_doubt", "stale", "diverged"),
+    *("error", "waiting", "budget", "loop"),
+)
+
+
+def nobody_is_dead(_tx: Tx, _holder: str) -> bool:
+    """For a driver that acts on its own runs: whoever holds them is alive."""
+    return False
+
+
+def everybody_is_dead(_tx: Tx, _holder: str) -> bool:
+    """For a driver that has seen everything of its run end."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +276,8 @@ def cancel_one(tx: Tx, row: RunRow, ask: Ask, undo: Undo, *, soft: bool, is_dead
     row.doc.stop = _stop("cancel", tx, ask, named, undo, soft=soft)
     if old is not None and row.doc.target is not None:
         row.doc.stop.residue = old.residue
-    row.doc.target = None
+    if row.doc.target is not None:
+        abandon_rewind(tx, row)
     row.doc.resume_noted = None
     held = row.status in ("running", "pausing") and row.holder is not None and not is_dead(tx, row.holder)
     marked = [] if soft and held else mark_undo(tx, row, undo)
@@ -292,7 +310,7 @@ def _withdraw_questions(tx: Tx, row: RunRow) -> None:
 
 
 def redirect(
-    text: str, when: str, from_step: int | str | None, mail_id: str, is_dead: IsDead
+    text: str, when: When, from_step: int | str | None, mail_id: str, is_dead: IsDead
 ) -> Callable[[Tx, RunRow, Ask], Answer]:
     """Rewrite the next step, or an earlier one."""
     if when not in ("now", "next"):
@@ -304,16 +322,16 @@ def redirect(
         contract = tx.contract(row.doc.contract)
         if contract is not None and contract.get("redirects") is False:
             return Refused(f"agent {row.agent} takes no redirects", (Choice("cancel", {}, "cancel the run"),))
-        mail = MailRow(run=row.n, id=mail_id, kind="redirect", text=text, when=when, by=ask.by, at=tx.now)  # type: ignore[arg-type]
+        mail = MailRow(run=row.n, id=mail_id, kind="redirect", text=text, when=when, by=ask.by, at=tx.now)
         if from_step is not None:
             step = _step_of(row, from_step)
             if isinstance(step, Refused):
                 return step
             mail.when = "now"
             tx.insert_mail(mail)
-            then = "paused" if row.status == "paused" else "queued"
+            target = Target(step, "paused" if row.status == "paused" else "queued")
             received = _received(mail, f"step {step} is taken next with it")
-            return _rewind(tx, row, ask, Target(step, then), is_dead, received, mail_id)
+            return _rewind(tx, row, ask, target, is_dead, received, mail_id)
         if when == "now":
             row.doc.set_back = True
             if row.status == "running":
@@ -334,14 +352,14 @@ def redirect(
     return act
 
 
-def message(text: str, data: JsonValue, when: str, mail_id: str) -> Callable[[Tx, RunRow, Ask], Answer]:
+def message(text: str, data: JsonValue, when: When, mail_id: str) -> Callable[[Tx, RunRow, Ask], Answer]:
     """A thought beside the task."""
     if when not in ("now", "next", "later"):
         raise Misuse(f"message(when={when!r}) is unknown", hint='use "now", "next" or "later"')
     data = from_json(_storable(data))
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
-        mail = MailRow(run=row.n, id=mail_id, kind="message", text=text, data=data, when=when, by=ask.by, at=tx.now)  # type: ignore[arg-type]
+        mail = MailRow(run=row.n, id=mail_id, kind="message", text=text, data=data, when=when, by=ask.by, at=tx.now)
         tx.insert_mail(mail)
         disposition = _disposition(row, when)
         events: list[Event] = [_received(mail, disposition)]
@@ -434,9 +452,10 @@ def begin_rewind(
         if began is not None and began.step >= target.step and child_row.status != "cancelling":
             cancel_one(tx, child_row, ask, "all", soft=False, is_dead=is_dead)
     marked = mark_undo_from(tx, row, target.step)
+    target.undoing = [call.n for call in marked]
     _withdraw_questions(tx, row)
-    for name in ("asks", "in_doubt", "stale", "diverged", "error", "waiting", "budget", "loop"):
-        row.doc.holds.pop(name, None)  # type: ignore[call-overload]
+    for name in ENDED_BY_A_REWIND:
+        row.doc.holds.pop(name, None)
     row.doc.target = target
     row.doc.stop = _stop("rewind", tx, ask, in_flight)
     row.doc.error = None
@@ -488,12 +507,12 @@ def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refuse
     return call
 
 
-def _settle_hold(tx: Tx, row: RunRow, name: str, statuses: tuple[str, ...], why: str) -> list[Event]:
+def _settle_hold(tx: Tx, row: RunRow, name: Hold, statuses: tuple[str, ...], why: str) -> list[Event]:
     left = [c for c in tx.open_calls(row.n) if c.status in statuses]
     row.wake_at = wake_at(tx, row)
     if left or name not in row.doc.holds:
         return []
-    row.doc.holds.pop(name)  # type: ignore[call-overload]
+    row.doc.holds.pop(name)
     return queue_if_free(row, tx.now, why)
 
 
@@ -503,6 +522,12 @@ def wake_at(tx: Tx, row: RunRow) -> float | None:
     if row.doc.deadline is not None:
         times.append(row.doc.deadline)
     return min(times, default=None)
+
+
+def _named(decision: Decision) -> Literal["happened", "not_happened", "check_again"]:
+    if isinstance(decision, Happened):
+        return "happened"
+    return "check_again" if isinstance(decision, CheckAgain) else "not_happened"
 
 
 def resolve(call_id: str, decision: Decision) -> Callable[[Tx, RunRow, Ask], Answer]:
@@ -524,9 +549,8 @@ def resolve(call_id: str, decision: Decision) -> Callable[[Tx, RunRow, Ask], Ans
             call.status = "check"
         else:
             call.status = "not_begun"
-        kind = "happened" if isinstance(decision, Happened) else "check_again" if isinstance(decision, CheckAgain) else "not_happened"
         tx.update_call(call)
-        event = ev.CallResolved(call=call.id, decision=kind, by=ask.by, reason=ask.reason, result=result)  # type: ignore[arg-type]
+        event = ev.CallResolved(call=call.id, decision=_named(decision), by=ask.by, reason=ask.reason, result=result)
         ended = row.status in ("cancelled", "done", "failed")
         queued = [] if ended else _settle_hold(tx, row, "in_doubt", ("in_doubt",), "the last doubt is settled")
         saved(tx, row, [event, *queued])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from standfast import events as ev
@@ -11,7 +12,7 @@ from standfast.codec import from_json, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.events import Event
 from standfast.records import LIVE
-from standfast.rows import RunDoc, RunRow
+from standfast.rows import CallRow, RunDoc, RunRow, superseded
 from standfast.snapshots import pack, unpack
 from standfast.starting import blank_row, digest
 from standfast.stops import enter, hold
@@ -80,10 +81,20 @@ def _replaced(tx: Tx, agent: Agent[Any, Any] | None, state: Any) -> bytes:
 
 
 def _trouble(tx: Tx, source: RunRow, step: int) -> str:
-    earlier = [c for c in tx.ledger(source.n) if c.step < step and c.status in ("finished", "failed", "in_doubt")]
+    earlier = [c for c in _built_on(tx, source, step) if c.status in ("finished", "failed", "in_doubt")]
     undone = [c.tool for c in earlier if c.undo == "undone"]
     if undone:
         return f"effects it builds on were undone: {', '.join(undone)}"
     if earlier and source.status in LIVE:
         return f"effects it builds on belong to run {source.id}, which is still {source.status}"
     return ""
+
+
+def _built_on(tx: Tx, source: RunRow, step: int) -> Iterator[CallRow]:
+    """Effects that the state before a step builds on, children's included."""
+    yield from (c for c in tx.ledger(source.n) if c.step < step and not superseded(c, source.doc.rewinds))
+    for id_ in tx.children(source.id, live=False):
+        child = tx.run(id_)
+        began = None if child is None else tx.call(source.n, child.doc.parent_call)
+        if child is not None and began is not None and began.step < step and not superseded(began, source.doc.rewinds):
+            yield from _built_on(tx, child, child.step + 1)

@@ -52,6 +52,9 @@ def _issue_failed_reads_again(tx: Tx, row: RunRow) -> None:
         if call.status == "failed" and call.effect in ("read", "idempotent") and call.kind in ("tool", "model"):
             call.status, call.error, call.message = "cut", None, None
             tx.update_call(call)
+        elif call.status == "not_performed":  # the tool said so: nothing happened
+            call.status, call.error, call.message = "not_begun", None, None
+            tx.update_call(call)
 
 
 def _refused(row: RunRow, left: frozenset[str], ask: Resume, spent: Spent) -> Refused:

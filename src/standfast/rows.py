@@ -83,6 +83,7 @@ class Target:
 
     step: int
     then: Literal["paused", "queued"]
+    undoing: list[int] = field(default_factory=list[int])  # the ledger rows it takes back
 
 
 @dataclass(slots=True)
@@ -126,6 +127,7 @@ class RunDoc:
     target: Target | None = None
     resume_noted: Resume | None = None
     rewind_noted: Target | None = None
+    rewinds: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # (epoch, to which step)
     step_once: bool = False
     accept_stale: bool = False
     set_back: bool = False
@@ -234,6 +236,11 @@ class CallRow:
     @property
     def ref(self) -> CallRef:
         return CallRef(self.id, self.tool, self.effect, self.since, self.title)
+
+
+def superseded(call: CallRow, rewinds: list[tuple[int, int]]) -> bool:
+    """Did a rewind go back before this call's step? Then no later state builds on it."""
+    return any(epoch > call.epoch and to <= call.step for epoch, to in rewinds)
 
 
 @dataclass(slots=True, kw_only=True)

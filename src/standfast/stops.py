@@ -241,8 +241,8 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
     row.doc.plan = unpack(found[1])[0]
     row.doc.facts = {name: fact for name, fact in row.doc.facts.items() if fact.step < target.step}
     out: list[Event] = [ev.Rewound(to=target.step, epoch=row.epoch)]
-    left = [c for c in tx.ledger(row.n) if c.undo in ("failed", "impossible", "in_doubt") and c.step >= target.step]
-    left = [c for c in left if c.epoch == row.epoch - 1]
+    row.doc.rewinds.append((row.epoch, target.step))
+    left = [c for c in _all_ledgers(tx, row) if c.n in target.undoing and c.undo != "undone"]
     if left:
         names = ", ".join(f"{c.tool} ({c.undo}: {c.undo_reason})" for c in left)
         hold(row, "error", tx.now, f"rewound to step {target.step}, but this could not be undone: {names}")
@@ -256,6 +256,18 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
         enter(row, "paused", tx.now)
         out.append(ev.RunPaused(holds=list(row.doc.holds), text=f"rewound to step {target.step}"))
     return out, found[1]
+
+
+def abandon_rewind(tx: Tx, row: RunRow) -> None:
+    """A cancel came while a rewind was undoing: what is undone stays so, whoever cancels decides about the rest."""
+    target = row.doc.target
+    assert target is not None
+    for call in _all_ledgers(tx, row):
+        if call.n in target.undoing and call.undo == "pending" and not call.tries:
+            call.undo = None
+            tx.update_call(call)
+    row.doc.target = None
+    row.epoch -= 1  # it did not take place: the step in flight is still that of the epoch before
 
 
 def queue_if_free(row: RunRow, now: float, why: str) -> list[Event]:
