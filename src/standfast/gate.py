@@ -7,7 +7,7 @@ running and fence and attempt are this driver's. A refused call never returns.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from standfast import budget as budgets
 from standfast.aside import aside
@@ -26,6 +26,8 @@ from standfast.rows import CallRow
 from standfast.tool import Call, unperformed
 
 if TYPE_CHECKING:
+    from standfast.agent import Agent
+    from standfast.codec import Codec
     from standfast.run import Run
     from standfast.session import Session
 
@@ -71,8 +73,9 @@ class Gate:
         if known is not None and known.status in ("in_doubt", "check"):
             s.ask_stop("in_doubt", f"{known.tool}: it is not known whether this happened")
             await scope.park()
-        if isinstance(call, AskCall):
-            return self._replayed(call, await self._ask(run, call, id_, known, call.question, title))
+        question = call.question if isinstance(call, AskCall) else None
+        if question is not None:
+            return self._replayed(call, await self._ask(run, call, id_, known, question, title))
         asked = self._question(call)
         if asked and (known is None or known.status in ("asking", "withdrawn")):
             known = await self._ask(run, call, id_, known, asked, title)
@@ -393,9 +396,11 @@ class Gate:
     @staticmethod
     def _load(call: Call[R], raw: bytes) -> R:
         if isinstance(call, AskCall):
-            return cast("R", call.codec.load(raw))
+            answer: Codec[R] = call.codec
+            return answer.load(raw)
         if isinstance(call, ChildCall):
-            return cast("R", call.agent.result_codec.load(raw))
+            child: Agent[Any, R] = call.agent
+            return child.result_codec.load(raw)
         return call.tool.load_result(raw)
 
     @staticmethod

@@ -473,6 +473,7 @@ def as_agent(given: Any) -> Agent[Any, Any]:
 def state_for(agent: Agent[Any, Any], state: Any) -> Any:
     """The state as the agent's type, or WrongState."""
     kind: Any = agent.state_type
+    given = type(state).__name__
     if isinstance(kind, type) and isinstance(state, kind):
         return state
     from_a_dict = isinstance(state, dict)
@@ -482,7 +483,7 @@ def state_for(agent: Agent[Any, Any], state: Any) -> Any:
         return agent.state_codec.accept(state)
     except NotStorable as error:
         raise WrongState(
-            f"agent {agent.name} takes {getattr(kind, '__name__', kind)}, not {type(state).__name__}: {error.message}",
+            f"agent {agent.name} takes {getattr(kind, '__name__', kind)}, not {given}: {error.message}",
             hint="no run was started; " + (error.hint or "give a state of that type"),
         ) from error
 

@@ -96,7 +96,7 @@ class Stepper:
         boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
         s.show_plan(run.plan)
         if isinstance(returned, Done):
-            result = s.agent.result_codec.dump(returned.result)
+            result = s.agent.result_codec.dump(_result_of(returned))
             return Turn("done", boundary, result)
         if isinstance(returned, Idle):
             return Turn("idle", boundary)
@@ -147,3 +147,7 @@ def told(error: Exception) -> ErrorInfo:
     hint = error.hint if isinstance(error, StandfastError) else ""
     text = error.message if isinstance(error, StandfastError) else str(error)
     return ErrorInfo(type(error).__name__, text, "".join(traceback.format_exception(error)), hint)
+
+
+def _result_of(done: Done[Any]) -> Any:
+    return done.result

@@ -181,7 +181,7 @@ class GroupWriter:
         return tx.signals(self.last_heard())
 
     def _guarded(self) -> _Guard:
-        return _Guard(self)
+        return _Guard(self._store.translate, self._drop)
 
     def _open(self) -> Connection:
         if self._connection is None:
@@ -205,14 +205,15 @@ class GroupWriter:
 class _Guard:
     """After any error but a lock, the connection is closed; the next try opens and checks anew."""
 
-    def __init__(self, writer: GroupWriter) -> None:
-        self._writer = writer
+    def __init__(self, translate: Callable[[sqlite3.Error], StoreError], close: Callable[[], None]) -> None:
+        self._translate = translate
+        self._close = close
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.Error):
-            translated = self._writer._store.translate(error)  # noqa: SLF001 - one idea in two classes
+            translated = self._translate(error)
             if not isinstance(translated, StoreBusy):
-                self._writer._drop()  # noqa: SLF001
+                self._close()
             raise translated from error

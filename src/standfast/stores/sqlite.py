@@ -248,7 +248,7 @@ class SqliteStore:
 
     def errors(self) -> contextlib.AbstractContextManager[None]:
         """Turns sqlite3's errors into ours, and drops a connection that cannot be trusted."""
-        return _Translate(self)
+        return _Translate(self.translate, self._forget)
 
     def translate(self, error: sqlite3.Error) -> StoreError:
         """What a sqlite3 error means for a person."""
@@ -273,14 +273,15 @@ class SqliteStore:
 
 
 class _Translate(contextlib.AbstractContextManager[None]):
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
+    def __init__(self, translate: Callable[[sqlite3.Error], StoreError], forget: Callable[[], None]) -> None:
+        self._translate = translate
+        self._forget = forget
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.Error):
-            translated = self._store.translate(error)
+            translated = self._translate(error)
             if not isinstance(translated, StoreBusy):
-                self._store._forget()
+                self._forget()
             raise translated from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from standfast.abc import Connection
@@ -27,7 +27,7 @@ class Turns:
         return self._waiting > 0
 
     @contextmanager
-    def first(self) -> Iterator[None]:
+    def first(self) -> Generator[None, None, None]:
         """Runs of this process let whoever is in here go first."""
         with self._changed:
             self._waiting += 1
