@@ -11,7 +11,7 @@ from typing import Any
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.claiming import claim
-from standfast.control import Ask, begin_rewind
+from standfast.control import Ask, begin_rewind, everybody_is_dead
 from standfast.endings import Endings
 from standfast.env import Env
 from standfast.errors import Fenced, NotStorable, StoreBusy, StoreFailed
@@ -203,11 +203,15 @@ class Driver:
                 return
             if stepper.done():
                 await self._end_turn(stepper.result())
-                if s.row.status == "pausing":
+                if self._is("pausing"):
                     await self._stop("pause")
                 return
             if s.answers and not s.flights and not await self._siblings_go_on():
                 s.ask_stop("asks", f"{len(s.answers)} question(s) wait for a person")
+
+    def _is(self, status: Status) -> bool:
+        """Is the run in this status now? What was true before an await need not be."""
+        return self.s.row.status == status
 
     async def _woken(self) -> None:
         s = self.s
@@ -368,9 +372,8 @@ class Driver:
                 return None, events, state
             noted, row.doc.rewind_noted = row.doc.rewind_noted, None
             if noted is not None:
-                events = []
-                state = begin_rewind(tx, row, Ask(), noted, events, lambda *_: True, [])
-                return None, events, state
+                begun: list[Event] = []
+                return None, begun, begin_rewind(tx, row, Ask(), noted, begun, everybody_is_dead, [])
             return None, settle_pause(tx, row), None
 
         await s.flushed()

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.commit import Boundary
-from standfast.control import Ask, cancel_one
+from standfast.control import Ask, cancel_one, nobody_is_dead
 from standfast.events import Event
 from standfast.rows import ErrorInfo, MailRow, RunRow, Stop
 from standfast.stepping import Turn
@@ -62,7 +62,7 @@ class Endings:
             child_row = tx.run(child)
             if child_row is not None and child_row.status != "cancelling":
                 cancel_one(
-                    tx, child_row, Ask(reason="its parent has ended"), "step", soft=False, is_dead=lambda *_: False
+                    tx, child_row, Ask(reason="its parent has ended"), "step", soft=False, is_dead=nobody_is_dead
                 )
         if tx.children(row.id, live=True):
             return "children", [], None
@@ -166,7 +166,7 @@ class Endings:
                 child_row = tx.run(child)
                 if child_row is not None and child_row.status != "cancelling":
                     cancel_one(
-                        tx, child_row, Ask(reason="its parent has failed"), "step", soft=False, is_dead=lambda *_: False
+                        tx, child_row, Ask(reason="its parent has failed"), "step", soft=False, is_dead=nobody_is_dead
                     )
             failed = ev.StepFailed(
                 step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback

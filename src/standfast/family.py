@@ -7,7 +7,7 @@ from dataclasses import replace
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Ask, cancel_one, pause_children, saved
+from standfast.control import Ask, cancel_one, nobody_is_dead, pause_children, saved
 from standfast.records import Hold, Spent
 from standfast.rows import RunRow, Stop
 from standfast.spending import family_spent
@@ -35,7 +35,7 @@ def hold_at_cap(tx: Tx, id: str, name: Hold, text: str) -> None:  # noqa: A002
         return
     ask = Ask(reason=f"{name}: {text}", trigger="budget")
     if row.doc.budget.then == "cancel":
-        cancel_one(tx, row, ask, "step", soft=False, is_dead=lambda *_: False)
+        cancel_one(tx, row, ask, "step", soft=False, is_dead=nobody_is_dead)
         return
     in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
     hold(row, name, tx.now, text)
