@@ -62,7 +62,9 @@ class Attempt:
         if self.main is not None and not self.main.done():
             tasks.add(self.main)
             self.broken = True
-        tasks.discard(asyncio.current_task())  # type: ignore[arg-type]
+        current = asyncio.current_task()
+        if current is not None:
+            tasks.discard(current)
         left = await stop_tasks(tasks, deadline)
         return [place_of_task(t) for t in left]
 
@@ -103,8 +105,9 @@ def leave_behind(task: asyncio.Task[Any]) -> None:
     """
     if task.done():
         return
-    asyncio._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    asyncio._unregister_task(task)
+    quiet: Any = task
+    quiet._log_destroy_pending = False
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
     task.add_done_callback(lambda t: ctypes.pythonapi.Py_DecRef(ctypes.py_object(t)))
 
@@ -128,6 +131,7 @@ class TaskWatch:
             self._loop.set_task_factory(self._before)
 
     def _factory(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> asyncio.Future[Any]:
+        task: asyncio.Task[Any]
         if self._before is not None:
             task = self._before(loop, coro, **kwargs)
         else:
@@ -137,6 +141,4 @@ class TaskWatch:
         if attempt is not None:
             attempt.spawned.add(task)
             task.add_done_callback(attempt.spawned.discard)
-        return task  # type: ignore[no-any-return]
-
-
+        return task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from standfast import budget as budgets
 from standfast import events as ev
@@ -95,8 +95,8 @@ class Stepper:
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
         s.show_plan(run.plan)
-        if isinstance(returned, Done):
-            result = s.agent.result_codec.dump(_result_of(returned))
+        if _is_done(returned):
+            result = s.agent.result_codec.dump(returned.result)
             return Turn("done", boundary, result)
         if isinstance(returned, Idle):
             return Turn("idle", boundary)
@@ -149,5 +149,5 @@ def told(error: Exception) -> ErrorInfo:
     return ErrorInfo(type(error).__name__, text, "".join(traceback.format_exception(error)), hint)
 
 
-def _result_of(done: Done[Any]) -> Any:
-    return done.result
+def _is_done(returned: object) -> TypeGuard[Done[Any]]:
+    return isinstance(returned, Done)
