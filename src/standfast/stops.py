@@ -34,6 +34,8 @@ def enter(row: RunRow, status: Status, now: float) -> None:
         doc.paused_at = now
         doc.baseline = row.snapshot
         doc.changed = ""
+    if status in ("queued", "running"):
+        doc.receipt = None  # it told of a stop that is over
     if status in ("cancelled", "done", "failed"):
         doc.ended_at = now
         doc.holds.clear()
@@ -155,7 +157,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         status=status,
         asked_at=stop.asked_at,
         accepted_at=stop.accepted_at,
-        settled_at=tx.now,
+        settled_at=tx.now if row.doc.ended_at is None else row.doc.ended_at,
         by=stop.by,
         reason=stop.reason,
         finished_steps=row.step,

@@ -126,3 +126,18 @@ async def test_second_cancel_with_another_mode_keeps_the_first_and_says_so() -> 
         receipt = await run.settled(10)
         assert receipt.undo == "step"
         assert world.count("undo a") == 0
+
+
+async def test_the_receipt_of_a_pause_is_not_that_of_the_end() -> None:
+    """R9: what `settled()` tells is about the state the run is in."""
+    async with a_world() as (runs, world):
+        run = await runs.start(doer, Script(steps=[["lock:a", "wait:x"]]))
+        await runs.until(run, call="wait")
+        await run.pause(by="ann")
+        assert (await run.settled(10)).status == "paused"
+        world.open.set()
+        await run.resume()
+        await run.result(timeout=10)
+        receipt = await run.settled(10)
+        assert (receipt.status, receipt.by) == ("done", None)
+        assert [u.outcome for u in receipt.undone] == ["undone"]
