@@ -285,7 +285,13 @@ def cancel_one(tx: Tx, row: RunRow, ask: Ask, undo: Undo, *, soft: bool, is_dead
     events: list[Event] = [
         *return_mail(tx, row, "cancelled"),
         ev.CancelAsked(
-            by=ask.by, reason=ask.reason, trigger=ask.trigger, undo=undo, soft=soft, in_flight=named, status="cancelling"
+            by=ask.by,
+            reason=ask.reason,
+            trigger=ask.trigger,
+            undo=undo,
+            soft=soft,
+            in_flight=named,
+            status="cancelling",
         ),
     ]
     row.doc.holds.clear()
@@ -374,7 +380,13 @@ def message(text: str, data: JsonValue, when: When, mail_id: str) -> Callable[[T
 
 def _received(mail: MailRow, disposition: str) -> ev.MailReceived:
     return ev.MailReceived(
-        mail=mail.id, kind=mail.kind, text=mail.text, when=mail.when, by=mail.by, disposition=disposition, data=mail.data
+        mail=mail.id,
+        kind=mail.kind,
+        text=mail.text,
+        when=mail.when,
+        by=mail.by,
+        disposition=disposition,
+        data=mail.data,
     )
 
 
@@ -432,7 +444,9 @@ def _rewind(
     events: list[Event] = [received] if received else []
     if row.status == "pausing":
         row.doc.rewind_noted = target
-        events.append(ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text="taken when the pause has settled"))
+        events.append(
+            ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text="taken when the pause has settled")
+        )
         saved(tx, row, events)
         return Accepted(tx.now, row.seq, tuple(row.in_flight), mail=mail, note="taken when the pause has settled")
     in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
@@ -479,7 +493,9 @@ def edit(
         found = tx.snapshot(row)
         contract = tx.contract(row.doc.contract)
         if found is None or contract is None:
-            raise WrongState(f"run {row.id} has no state to edit", hint="its contract or snapshot is missing in the store")
+            raise WrongState(
+                f"run {row.id} has no state to edit", hint="its contract or snapshot is missing in the store"
+            )
         baseline = tx.snapshot_at(row, row.doc.baseline) or found[1]
         state, changed, rows = validate(contract, found[1], baseline)
         for log, first, bodies in rows:
@@ -567,7 +583,9 @@ def approve(call_id: str, args: Json | None) -> Callable[[Tx, RunRow, Ask], Answ
         if isinstance(call, Refused):
             return call
         if call.kind == "ask":
-            return Refused("this is a question, not an approval", (Choice("answer", {"call_id": call_id}, "answer it"),))
+            return Refused(
+                "this is a question, not an approval", (Choice("answer", {"call_id": call_id}, "answer it"),)
+            )
         if args is not None:
             merged: Any = {**from_json(call.args), **args}
             schema = _tool_schema(tx, row, call.tool, "schema")
@@ -610,7 +628,10 @@ def answer(call_id: str, value: Any) -> Callable[[Tx, RunRow, Ask], Answer]:
         if call.kind != "ask":
             return Refused(
                 "this call asks for approval, not for an answer",
-                (Choice("approve", {"call_id": call_id}, "let it pass"), Choice("deny", {"call_id": call_id}, "refuse it")),
+                (
+                    Choice("approve", {"call_id": call_id}, "let it pass"),
+                    Choice("deny", {"call_id": call_id}, "refuse it"),
+                ),
             )
         raw = _storable(value)
         plain = from_json(raw)
@@ -653,4 +674,6 @@ def _storable(value: Any) -> bytes:
     try:
         return to_json(value)
     except Exception as error:
-        raise NotStorable(f"{value!r} cannot be stored: {error}", hint="give a value that can be written as JSON") from error
+        raise NotStorable(
+            f"{value!r} cannot be stored: {error}", hint="give a value that can be written as JSON"
+        ) from error

@@ -133,7 +133,7 @@ class Driver:
             return bool(work.result())
         except (Fenced, StoreBusy, StoreFailed):
             raise
-        except Exception as error:  # a migrate of the user's, say: told like an error of a step
+        except Exception as error:  # noqa: BLE001 - a migrate of the user's, say: told like an error of a step
             await self._endings.held_for_error(told(error))
             return False
 
@@ -235,9 +235,7 @@ class Driver:
         assert row is not None
         if row.fence != s.fence:
             raise Fenced(f"run {row.id} is driven by another process now")
-        if row.seq >= s.row.seq and s.pending is None:
-            s.row = row
-        elif row.status != "running" or row.attempt > s.row.attempt:
+        if (row.seq >= s.row.seq and s.pending is None) or row.status != "running" or row.attempt > s.row.attempt:
             s.row = row
         for call in rows:
             future = s.answers.get(call.id)
@@ -282,17 +280,20 @@ class Driver:
         residue, self._extra_residue = [*self._extra_residue, *still_left(s, self._extra_residue)], []
         begun = list(s.begun)
 
-        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+        def act(_: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             stop = row.doc.stop
             if stop is None:
                 return None, [], None
             known = {f.call.id for f in stop.outcomes}
             named = {c.id for c in stop.in_flight}
-            stop.outcomes += [f for f in outcomes if f.call.id not in known and (f.call.id in named or f.outcome == "still_running")]
+            stop.outcomes += [
+                f for f in outcomes if f.call.id not in known and (f.call.id in named or f.outcome == "still_running")
+            ]
             stop.residue += residue
             stop.calls_after = len({i for i, at in begun if at > stop.accepted_at and i not in named})
             left: list[Event] = [ev.LeftBehind(what=r.what, where=r.why) for r in residue]
-            return None, left or [ev.VerbNoted(verb="drained", by=None, text=f"{len(outcomes)} call(s) in flight")], None
+            drained = ev.VerbNoted(verb="drained", by=None, text=f"{len(outcomes)} call(s) in flight")
+            return None, left or [drained], None
 
         if s.row.doc.stop is not None:
             await s.write(act)
@@ -302,7 +303,11 @@ class Driver:
         s = self.s
         await self._stop("pause")
         if s.row.status == "running":
-            s.note(ev.StepSetBack(step=s.row.step, attempt=s.row.attempt, why="redirected" if s.row.doc.set_back else "overtaken"))
+            s.note(
+                ev.StepSetBack(
+                    step=s.row.step, attempt=s.row.attempt, why="redirected" if s.row.doc.set_back else "overtaken"
+                )
+            )
             await s.flushed()
 
     async def _hold(self) -> None:

@@ -125,7 +125,7 @@ class Gate:
             row = question_row(s, call, id_, text, title or "", run.number)
             if not await s.post_question(row, known is not None, run.scope, run.number):
                 await run.scope.park()
-        return await s.answer_to(id_, run.scope)
+        return await s.answer_to(id_)
 
     async def _diverges(self, run: Run[Any], call: Call[Any], id_: str) -> None:
         """A repeated step that asks for a new effect, not for the one it had: a person must look first."""
@@ -237,7 +237,7 @@ class Gate:
         except asyncio.CancelledError:
             self._inline_cut(flight)
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the step gets it as CallFailed
             outcome = failure(error)
         else:
             outcome = success(flight, value)

@@ -74,5 +74,3 @@ def _refused(row: RunRow, left: frozenset[str], ask: Resume, spent: Spent) -> Re
 def _caps(budget: Budget) -> str:
     names = ("steps", "calls", "tokens", "cost", "seconds", "repeats")
     return ", ".join(f"{n}={getattr(budget, n)}" for n in names if getattr(budget, n) is not None)
-
-

@@ -25,8 +25,8 @@ from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
 from standfast.gate import Gate
 from standfast.journal import Journal
-from standfast.plan import Plan
 from standfast.outliving import keep_refused
+from standfast.plan import Plan
 from standfast.records import Hold, InFlight, Interruption, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
@@ -182,7 +182,9 @@ class Session:
         self.shut = True
         self.wake.set()
         if not isinstance(error, Fenced):
-            self.env.loop.call_exception_handler({"message": f"a commit of run {self.row.id} failed", "exception": error})
+            self.env.loop.call_exception_handler(
+                {"message": f"a commit of run {self.row.id} failed", "exception": error}
+            )
 
     def running_seconds(self) -> float:
         """Running time since the last commit."""
@@ -299,13 +301,15 @@ class Session:
             if row.wake_at is not None:
                 run.wake_at = min(row.wake_at, run.wake_at) if run.wake_at is not None else row.wake_at
             kind: Literal["question", "approval"] = "question" if row.kind == "ask" else "approval"
-            asked = ev.Asked(call=row.id, kind=kind, text=row.question or "", args=from_json(row.args), options=row.options)
+            asked = ev.Asked(
+                call=row.id, kind=kind, text=row.question or "", args=from_json(row.args), options=row.options
+            )
             return True, [asked], None
 
         del known
         return await self.write(act)
 
-    async def answer_to(self, id_: str, scope: Attempt) -> CallRow:
+    async def answer_to(self, id_: str) -> CallRow:
         """The row of a question, once a person has decided."""
         future = self.answers.get(id_)
         if future is None:
@@ -384,8 +388,7 @@ class Session:
     async def wait_for_code(self, what: str) -> None:
         """Park until another driver takes the run, because this one lacks code for it."""
         self.doing(what)
-        while True:
-            await asyncio.sleep(3600)
+        await asyncio.get_running_loop().create_future()  # nobody ends it: a stop or a fence cancels it
 
     def residue(self, names: list[str]) -> list[Residue]:
         """Code of the step that would not stop."""

@@ -85,7 +85,7 @@ class Stepper:
 
     async def _boundary(self, run: Run[Any], returned: Any) -> Turn | None:
         s, scope = self._s, self._scope
-        if not (returned is None or isinstance(returned, Done | Idle)):
+        if not (returned is None or _is_done(returned) or isinstance(returned, Idle)):
             raise BadReturn(f"the step returned {returned!r}", hint="a step returns Done(result), Idle() or None")
         run.number = 0  # whoever still holds this Run gets no further call
         if s.flights or scope.used:

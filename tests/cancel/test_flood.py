@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from standfast import Accepted, Run, Runtime, agent, tool
 from tests.cancel.support import LIMIT, Nothing, cancelled, settled
+
+from standfast import Accepted, Run, Runtime, agent, tool
 
 FLOOD = str(Path(__file__).parent.parent / "programs" / "flood.py")
 VERBS = 40

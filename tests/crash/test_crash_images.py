@@ -52,8 +52,6 @@ def test_no_crash_loses_or_repeats_anything(tmp_path: Path, part: int, capsys: p
                 bad.append(f"play {of.name}: {image.name}: {type(error).__name__}: {error}")
             count += 1
     with capsys.disabled():
-        print(
-            f"\ncrash images, part {part + 1} of {PARTS}: {count} images, {len(bad)} bad, {gone_on} gone on from"
-        )
+        print(f"\ncrash images, part {part + 1} of {PARTS}: {count} images, {len(bad)} bad, {gone_on} gone on from")
     assert count == IMAGES
     assert bad == []

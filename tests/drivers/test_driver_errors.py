@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from tests.helpers import eventually
 
 from standfast import Done, Run, RunHeld, Runtime, agent, tool
 from standfast.driver import Driver
 from standfast.endings import Endings
-from tests.helpers import eventually
 
 
 class N(BaseModel):

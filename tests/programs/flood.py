@@ -7,9 +7,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from standfast import RunCancelled, Runtime  # noqa: E402
-from tests.cancel.support import Nothing  # noqa: E402
-from tests.cancel.test_flood import flood  # noqa: E402
+from tests.cancel.support import Nothing
+from tests.cancel.test_flood import flood
+
+from standfast import RunCancelled, Runtime
 
 
 async def main() -> None:

@@ -167,7 +167,9 @@ class GroupWriter:
                 # SQLite has rolled back by itself (disk full, I/O error): the connection is not trusted again.
                 self._drop()
             # A row that cannot be read, or a constraint, is that operation's trouble: the others go on.
-            if isinstance(error, sqlite3.Error | StoreError) and not isinstance(error, sqlite3.IntegrityError | StoreDamaged):
+            if isinstance(error, sqlite3.Error | StoreError) and not isinstance(
+                error, sqlite3.IntegrityError | StoreDamaged
+            ):
                 raise
             return error
         return None

@@ -295,6 +295,11 @@ def lock_holder(path: Path) -> int | None:
         return None
     for line in locks.splitlines():
         fields = line.split()
-        if len(fields) >= 8 and fields[3] == "WRITE" and fields[5].endswith(f":{inode}") and fields[6] == write_lock_byte:
+        if (
+            len(fields) >= 8
+            and fields[3] == "WRITE"
+            and fields[5].endswith(f":{inode}")
+            and fields[6] == write_lock_byte
+        ):
             return int(fields[4])
     return None

@@ -1,4 +1,4 @@
-"""Whose turn it is to write: verbs come before runs, so that a run that writes without a pause cannot drown them (R34)."""
+"""Whose turn it is to write: verbs come before runs, which could drown them by writing without a pause (R34)."""
 
 from __future__ import annotations
 
