@@ -320,7 +320,7 @@ async def test_in_a_process_tool_the_program_stays_in_the_tools_group(tmp_path: 
     await cancelled(task)
 
 
-@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()])
+@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()], ids=["all", "group", "init", "self"])
 def test_kill_tree_refuses_what_is_no_child(pid: int) -> None:
     with pytest.raises(ValueError, match="more than a child"):
         kill_tree(pid)
