@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import sqlite3
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic import BaseModel
 
-from standfast import Accepted, Budget, Done, Run, agent, tool
+from standfast import Accepted, Budget, CheckAgain, Done, Handle, NotHappened, Run, agent, tool
 from standfast import events as ev
 from standfast.stores.chain import link
 from standfast.testing import Lab, lab
+from tests.races.sim import Node, Sim, simulate
+from tests.races.zoo import PAUSES, Op, Work, worker
 
 
 class Nothing(BaseModel):
@@ -133,3 +136,87 @@ def a_record_cannot_be_changed_row_by_row() -> None:
         assert verify(lambda tx: tx.verify(row)) != "", "a forged row went unnoticed"
 
     _in_lab(scenario)
+
+
+# --- two processes, in the simulation of tests/races ----------------------------------------------------
+
+
+class Slow(random.Random):
+    """Bodies take a minute, probes a second and a half; what is left to chance happens as told."""
+
+    def __init__(self, *, knows: bool) -> None:
+        super().__init__(0)
+        self._knows = knows
+
+    def choice(self, seq: Any) -> Any:
+        return 60.0 if seq is PAUSES else 1.5
+
+    def random(self) -> float:
+        return 0.9 if self._knows else 0.1
+
+
+async def _taken_over(sim: Sim, a: Node, do: str) -> tuple[Node, Handle[Any], str]:
+    """A call of process a, which then falls silent; b has taken the run over."""
+    run = await a.start(worker, Work(program=[[Op(do=do, n=1)]]))
+    while not (view := await run.view()).in_flight:
+        await asyncio.sleep(0.01)
+    key = view.in_flight[0].id
+    frozen = asyncio.ensure_future(a.freeze(70 if do == "traced" else 20))
+    sim.keep(frozen)
+    b = await sim.another("b")
+    while (await b.handle(run.id).view()).driver == view.driver:
+        await asyncio.sleep(0.5)
+    return b, b.handle(run.id), key
+
+
+def a_frozen_process_begins_nothing_that_was_taken_from_it() -> None:
+    """Admitted, frozen, taken over, done by another: the thawed process must not do it too (R15)."""
+
+    async def scenario(sim: Sim) -> None:
+        async with sim.processes("a") as (a,):
+            a.hold_still()
+            _, run, key = await _taken_over(sim, a, "send")
+            while "in_doubt" not in (await run.view()).holds:
+                await asyncio.sleep(0.1)
+            assert await run.resolve(key, NotHappened())
+            await run.result(timeout=15)
+            await sim.calm()
+            await asyncio.sleep(10)
+        assert len(sim.world.of(key, "effect")) == 1, sim.world.of(key, "effect")
+
+    for seed in range(4):  # its control thread may be awake before its event loop, or after
+        simulate(seed, scenario)
+
+
+def a_probe_is_not_believed_while_the_body_may_run() -> None:
+    """The probe finds nothing, but whoever began the call is not known to be dead: in doubt (RULINGS)."""
+
+    async def scenario(sim: Sim) -> None:
+        sim.world.rng = Slow(knows=True)
+        async with sim.processes("a") as (a,):
+            _, run, key = await _taken_over(sim, a, "traced")
+            await asyncio.sleep(10)
+            assert (await run.view()).holds == ("in_doubt",)
+            assert await run.resolve(key, CheckAgain())
+            await asyncio.sleep(10)
+            assert (await run.view()).holds == ("in_doubt",)
+            await sim.calm()
+            await run.result(timeout=100)
+        assert len(sim.world.of(key, "effect")) == 1, sim.world.of(key, "effect")
+
+    simulate(0, scenario)
+
+
+def a_late_result_stands_against_a_probe_that_does_not_know() -> None:
+    """While a probe is being asked, the body's own result comes in: it settles the doubt, for good."""
+
+    async def scenario(sim: Sim) -> None:
+        sim.world.rng = Slow(knows=False)
+        async with sim.processes("a") as (a,):
+            _, run, key = await _taken_over(sim, a, "traced")
+            while (await run.view()).status != "done":
+                await asyncio.sleep(0.5)
+                await run.resolve(key, CheckAgain())
+                assert asyncio.get_running_loop().time() < 200, await run.view()
+
+    simulate(0, scenario)

@@ -16,6 +16,7 @@ class Mutant:
     new: str
     caught_by: str = "races"
     hint: int = 0
+    also: tuple[tuple[str, str, str], ...] = ()  # a second guard of the same promise: file, old, new
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -67,6 +68,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "claiming.py",
         "if before is not None and not mine and not others.gone(tx, before):",
         "if False:",
+        also=(("drivers/local.py", " and not self._gone(holder):", " and False:"),),
     ),
     Mutant("undo goes forward", "stops.py", "sorted(rows, key=lambda c: -c.n)", "sorted(rows, key=lambda c: c.n)"),
     Mutant(
@@ -96,15 +98,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "done beats an accepted cancel",
         "endings.py",
-        'soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft\n'
         '    return (row.status in ("running", "pausing") or soft)',
-        'return row.status in ("running", "pausing", "cancelling")',
+        '    return row.status in ("running", "pausing", "cancelling")',
+        also=(("endings.py", '        if row.status == "cancelling":\n            assert', "        if False:\n            assert"),),
     ),
     Mutant(
         "a cancel is settled while children live",
         "endings.py",
         "if tx.children(row.id, live=True) or pending_undos(tx, row):\n                return False",
         "if False:\n                return False",
+        also=(("endings.py", "            await self._children_end()\n            await s.write(mark)", "            await s.write(mark)"),),
     ),
     Mutant(
         "a request id is ignored",
@@ -118,18 +121,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "gate.py",
         "if (not lease.fresh or lease.lapses != lapses) and not await s.still_mine():",
         "if False:",
+        caught_by="a_frozen_process_begins_nothing_that_was_taken_from_it",
     ),
     Mutant(
         "a probe's word counts while the driver may live",
         "preparing.py",
         "return holder is not None and",
         "return False and",
+        caught_by="a_probe_is_not_believed_while_the_body_may_run",
     ),
     Mutant(
         "a probe's word beats a late result",
         "preparing.py",
         'if now is None or now.status not in ("in_doubt", "check"):',
         "if now is None:",
+        caught_by="a_late_result_stands_against_a_probe_that_does_not_know",
     ),
     Mutant(
         "a step that swallows its cancellation counts",
@@ -146,8 +152,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a closed attempt is asked no more",
         "gate.py",
-        "if run.scope.closed or run.number != run.scope.number or self._s.shut:",
+        "if scope.closed or run.number != scope.number or s.shut:",
         "if False:",
+        also=(("commit.py", " and not a.scope.closed", ""),),
     ),
     Mutant(
         "the record's rows are not chained",
@@ -166,8 +173,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the budget is not looked at by the gate",
         "gate.py",
-        "        if over:\n",
-        "        if False:\n",
+        "        over = self._over_budget(call)\n",
+        "        over = None\n",
         caught_by="a_budget_of_calls_holds",
     ),
     Mutant(

@@ -28,10 +28,11 @@ def caught(mutant: Mutant | None, seeds: int, timeout: float) -> tuple[bool, str
         what, hint = "races", 0
         if mutant is not None:
             what, hint = mutant.caught_by, mutant.hint
-            file = copy / mutant.file
-            text = file.read_text()
-            assert text.count(mutant.old) >= 1, f"mutant {mutant.name!r} does not apply to {mutant.file} any more"
-            file.write_text(text.replace(mutant.old, mutant.new, 1))
+            for name, old, new in ((mutant.file, mutant.old, mutant.new), *mutant.also):
+                file = copy / name
+                text = file.read_text()
+                assert old in text, f"mutant {mutant.name!r} does not apply to {name} any more: bring it up to date"
+                file.write_text(text.replace(old, new))
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
         program = [sys.executable, "-m", "tests.mutants.run", what, str(hint), str(seeds), str(copy)]
         try:

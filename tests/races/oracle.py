@@ -70,6 +70,8 @@ class Oracle:
             self._heard()
             self._nothing_begins_after_cancel()
             await self._mail()
+            if self._story.reads_mail:
+                self._redirected()
 
     # --- the record -----------------------------------------------------------------------------------
 
@@ -269,6 +271,22 @@ class Oracle:
                 # Returned when the cancel was accepted, but the step that had read it was let to its boundary.
                 read += [m.text for m in mail.values() if m.status == "returned" and m.text in state.mail]
             must(sorted(state.mail) == sorted(read), f"consumed mail {read} is what the agent has read: {state.mail}")
+
+    def _redirected(self) -> None:
+        """What a redirect "now" finds in progress does not count: the next step that does has read it."""
+        status: Any = None
+        for n, event in enumerate(self.record):
+            status = getattr(event, "status", status)
+            if not (isinstance(event, ev.MailReceived) and event.kind == "redirect" and event.when == "now"):
+                continue
+            rest = self.record[n + 1 :]
+            turned = isinstance(next(iter(rest), None), ev.RewindAsked | ev.VerbNoted)
+            step = next((e for e in rest if isinstance(e, ev.StepFinished)), None)
+            returned = any(isinstance(e, ev.MailReturned) and e.mail == event.mail for e in rest)
+            if status != "running" or turned or returned or step is None:
+                continue
+            consumed = next((e for e in rest if isinstance(e, ev.MailConsumed) and e.mail == event.mail), None)
+            must(consumed is not None and consumed.step == step.step, f"{event} was overtaken by {step}: {consumed}")
 
     async def _ended(self) -> None:
         h = self._handle

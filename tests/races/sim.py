@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import itertools
 import random
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -44,10 +46,11 @@ class Hooks:
         self._after: list[Callable[[], None]] = []
         self.committed: list[Callable[[], None]] = []  # told of every commit
 
-    def put(self, work: Callable[[], None]) -> None:
-        """Have `work` done somewhere soon."""
+    def put(self, act: Callable[[], None]) -> None:
+        """Have `act` done somewhere soon, as a thread would: in nobody's context."""
         loop = asyncio.get_running_loop()
         place = self._rng.random()
+        work = partial(contextvars.Context().run, act)
         if place < 0.4:
             loop.call_soon(work)
             return
@@ -140,7 +143,7 @@ class LoopControl(control_thread.ControlThread):
     def _somebody_committed(self) -> None:
         if not self._seen_soon and not self.stopped:
             self._seen_soon = True
-            asyncio.get_running_loop().call_later(0.003, self._look)
+            asyncio.get_running_loop().call_later(0.003, self._look, context=contextvars.Context())
 
     def _look(self) -> None:
         self._seen_soon = False
@@ -152,7 +155,7 @@ class LoopControl(control_thread.ControlThread):
             return
         if not self.frozen:
             self._tick()
-        asyncio.get_running_loop().call_later(1.0, self._every_tick)
+        asyncio.get_running_loop().call_later(1.0, self._every_tick, context=contextvars.Context())
 
 
 class SeededIds:
@@ -219,6 +222,13 @@ class Node(Runtime):
         self._thaw.set()
         await self.restart_driver()
 
+    def hold_still(self) -> None:
+        """From now on no call passes its next point, until a freeze has ended."""
+        self._points = self
+        assert self._env is not None
+        self._env.points = self
+        self._thaw.clear()
+
     async def freeze(self, seconds: float) -> None:
         """As SIGSTOP and SIGCONT: its lease is not kept, its calls stand still."""
         self._control.frozen = True
@@ -247,6 +257,7 @@ class Sim:
         self.path = Path(folder, "runs.db")
         self.nodes: list[Node] = []
         self._kept: set[asyncio.Task[None]] = set()
+        self._open = contextlib.AsyncExitStack()
 
     def keep(self, task: asyncio.Task[None]) -> None:
         """A freeze under way."""
@@ -260,12 +271,16 @@ class Sim:
     @contextlib.asynccontextmanager
     async def processes(self, *names: str) -> AsyncIterator[list[Node]]:
         """Processes on the store, all driving."""
-        async with contextlib.AsyncExitStack() as stack:
+        async with self._open:
             for name in names:
-                node = Node(name, self.path, self.world, self.hooks, random.Random(self.rng.random()))
-                self.nodes.append(node)
-                await stack.enter_async_context(node)
+                await self.another(name)
             yield self.nodes
+
+    async def another(self, name: str) -> Node:
+        """One more process on the store, until the end of the others."""
+        node = Node(name, self.path, self.world, self.hooks, random.Random(self.rng.random()))
+        self.nodes.append(node)
+        return await self._open.enter_async_context(node)
 
 
 @contextlib.contextmanager
