@@ -18,6 +18,7 @@ class Contender:
 RAW = Contender("raw SQLite", "raw_sqlite", concurrent_steps=100)
 
 CONTENDERS: list[Contender] = [
+    Contender("standfast", "standfast_", concurrent_steps=100, paused_runs=10_000, ours=True),
     Contender(
         "LangGraph, SqliteSaver",
         "langgraph_sqlite",

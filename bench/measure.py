@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.chat import Growth, growth
 from bench.contenders import RAW, Contender
+from bench.stops import TRIALS, Latency, latencies
 
 CONCURRENT_RUNS = 100
 RESUME_STEPS = (10, 1_000, 10_000)
@@ -87,6 +89,8 @@ class Bench:
     def __init__(self, contenders: Sequence[Contender], directory: Path, rounds: int, scale: float = 1.0) -> None:
         self.contenders = contenders
         self.figures = {contender.module: Figures() for contender in (RAW, *contenders)}
+        self.stops: list[Latency] = []
+        self.chat: Growth | None = None
         self._directory = directory
         self._rounds = rounds
         self._scale = scale  # below 1 for a quick look
@@ -124,6 +128,15 @@ class Bench:
             call(contender, "durable_steps", prefix=strace, path=path, n=steps, warm=0)
             rows = [line.split() for line in summary.read_text().splitlines()]
         return sum(int(row[3]) for row in rows if row and row[-1] in ("fsync", "fdatasync", "msync"))
+
+    def ours(self) -> None:
+        """What no peer can be asked to do: stop at once, and keep a growing chat flat."""
+        if not any(contender.ours for contender in self.contenders):
+            return
+        with scratch(self._directory) as path:
+            self.stops = latencies(path, self._scaled(TRIALS))
+        with scratch(self._directory) as path:
+            self.chat = growth(path)
 
     def concurrent(self) -> None:
         def once(contender: Contender) -> float:

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.chat import TURN_BYTES, TURNS, Growth
 from bench.contenders import RAW, Contender
 from bench.measure import CONCURRENT_RUNS, Figures
+from bench.stops import TRIALS, Latency
 
 KEPT_HEADING = "## What limits us now"  # written by hand, kept when the page is made again
 
@@ -91,7 +93,23 @@ def paragraph(contenders: Sequence[Contender], figures: Mapping[str, Figures]) -
     return " ".join(said)
 
 
-def page(contenders: Sequence[Contender], figures: Mapping[str, Figures], existing: str = "") -> str:
+def ours(stops: Sequence[Latency], chat: Growth | None) -> str:
+    """Stop latencies and the growing chat, which only standfast is asked for."""
+    parts: list[str] = []
+    if stops:
+        table = [[stop.kind, _duration(stop.median), _duration(stop.worst)] for stop in stops]
+        parts.append("From *accepted* until the work has really stopped (its own last sign of life):")
+        parts.append(as_markdown(["work", "median", f"worst of {TRIALS}"], table))
+    if chat is not None:
+        parts.append(
+            f"A chat that grows to {TURNS * TURN_BYTES // 1024} KB in a Log: a step takes {_duration(chat.first_seconds)} and "
+            f"{chat.first_bytes:,.0f} bytes in its first quarter, {_duration(chat.last_seconds)} and "
+            f"{chat.last_bytes:,.0f} bytes in its last."
+        )
+    return "\n\n".join(parts)
+
+
+def page(contenders: Sequence[Contender], figures: Mapping[str, Figures], more: str = "", existing: str = "") -> str:
     packages = [package for contender in contenders for package in contender.packages]
     setting = ", ".join(
         [
@@ -110,6 +128,7 @@ def page(contenders: Sequence[Contender], figures: Mapping[str, Figures], existi
         as_markdown(*rows(contenders, figures)),
         "![The same figures as bars and lines](bench.svg)",
         paragraph(contenders, figures),
+        more,
         f"Measured with {setting}.",
     ]
     if KEPT_HEADING in existing:
@@ -117,6 +136,6 @@ def page(contenders: Sequence[Contender], figures: Mapping[str, Figures], existi
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def write(path: Path, contenders: Sequence[Contender], figures: Mapping[str, Figures]) -> None:
+def write(path: Path, contenders: Sequence[Contender], figures: Mapping[str, Figures], more: str = "") -> None:
     existing = path.read_text() if path.exists() else ""
-    path.write_text(page(contenders, figures, existing))
+    path.write_text(page(contenders, figures, more, existing))

@@ -30,7 +30,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=asked.dir) as directory:
         rounds, scale = (1, 0.1) if asked.quick else (asked.rounds, 1.0)
         bench = Bench(contenders, Path(directory).resolve(), rounds, scale)
-        for part in (bench.durable_steps, bench.syncs, bench.concurrent, bench.resume, bench.paused):
+        for part in (bench.durable_steps, bench.syncs, bench.concurrent, bench.resume, bench.paused, bench.ours):
             start = time.perf_counter()
             part()
             print(f"{part.__name__}: {time.perf_counter() - start:.0f} s", flush=True)
@@ -38,5 +38,7 @@ def main() -> None:
     print(report.as_text(*report.rows(contenders, bench.figures)))
     print()
     print(report.paragraph(contenders, bench.figures))
-    report.write(asked.out / "bench.md", contenders, bench.figures)
+    print()
+    print(report.ours(bench.stops, bench.chat))
+    report.write(asked.out / "bench.md", contenders, bench.figures, report.ours(bench.stops, bench.chat))
     plot.draw(asked.out / "bench.svg", contenders, bench.figures)
