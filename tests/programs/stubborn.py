@@ -1,6 +1,7 @@
 """Everything that swallows a stop, in one program: it must still end, and quietly. python stubborn.py STORE."""
 
 import asyncio
+import gc
 import sys
 import threading
 
@@ -37,7 +38,6 @@ async def deaf_write() -> None:
 @tool(effect="read", grace=0.1)
 def stuck() -> None:
     begun.append("thread")
-    threading.Lock().acquire()
     lock = threading.Lock()
     lock.acquire()
     lock.acquire()
@@ -46,20 +46,28 @@ def stuck() -> None:
 @agent("stubborn")
 async def stubborn(run: Run[Nothing]) -> None:
     tasks = [asyncio.create_task(swallow("task"))]
-    tasks += [asyncio.create_task(run.call(call)) for call in (deaf_read(), deaf_write(), stuck())]
+    tasks += [asyncio.create_task(run.call(call)) for call in (deaf_read(), deaf_write())]
     await swallow("step")
     del tasks
 
 
+@agent("blocked")  # a run of its own: its thread keeps alive what belongs to its run
+async def blocked(run: Run[Nothing]) -> None:
+    await run.call(stuck())
+
+
 async def main() -> None:
-    async with Runtime(sys.argv[1], agents=[stubborn]) as runs:
-        run = await runs.start(stubborn, Nothing())
+    async with Runtime(sys.argv[1], agents=[stubborn, blocked]) as runs:
+        both = [await runs.start(stubborn, Nothing()), await runs.start(blocked, Nothing())]
         while len(begun) < 5:
             await asyncio.sleep(0.01)
-        await run.cancel()
-        receipt = await run.settled()
-        print(len(receipt.residue), sorted(f.outcome for f in receipt.in_flight), flush=True)
+        for run in both:
+            await run.cancel()
+        for run in both:
+            receipt = await run.settled()
+            print(sorted(f.outcome for f in receipt.in_flight), flush=True)
 
 
 asyncio.run(main())
+gc.collect()  # whatever was thrown away is thrown away now
 print("ended", flush=True)
