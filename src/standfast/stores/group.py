@@ -36,6 +36,7 @@ class GroupWriter:
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
         self._slow_commits = 0
+        self._signals: list[tuple[int, str]] = []  # seen in a commit, not yet passed on
         self._apart: list[BaseException | None] = []
         self._closed = False
         self.trouble = ""
@@ -157,8 +158,7 @@ class GroupWriter:
             signals = self._look(tx)
             began = time.perf_counter()
             c.execute("COMMIT")
-            if signals and self.heard is not None:
-                self.heard(signals)
+            self._signals += signals
             self._slow_commits = self._slow_commits + 1 if time.perf_counter() - began > SLOW_COMMIT else 0
         except Exception as error:
             try:
@@ -197,6 +197,9 @@ class GroupWriter:
             self._connection = None
 
     def _tell(self, batch: list[Operation], outcomes: list[BaseException | None]) -> None:
+        signals, self._signals = self._signals, []
+        if signals and self.heard is not None:
+            self.heard(signals)
         for op, error in zip(batch, outcomes, strict=True):
             if error is None:
                 op.committed()

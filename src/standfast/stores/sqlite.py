@@ -58,7 +58,7 @@ class SqliteStore:
         self.turns = Turns()
         self._mine = threading.local()
         self._all: list[Connection] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._generation = 0
         self._looks_only = looks_only
         self._checked = False  # the file is ours and its tables can be read
@@ -196,16 +196,14 @@ class SqliteStore:
     # --- using ------------------------------------------------------------------------------
 
     def _connection(self) -> Connection:
-        if getattr(self._mine, "generation", None) != self._generation:
-            self._mine.connection = self.open()
-            self._mine.generation = self._generation
-        c: Connection = self._mine.connection
-        return c
+        mine: _OfThread | None = getattr(self._mine, "connection", None)
+        if mine is None or mine.generation != self._generation:
+            mine = self._mine.connection = _OfThread(self, self.open(), self._generation)
+        return mine.connection
 
     def _forget(self) -> None:
-        if getattr(self._mine, "generation", None) == self._generation:
-            self.discard(self._mine.connection)
-            self._mine.generation = None
+        """Whoever asks next in this thread gets a new connection."""
+        self._mine.connection = None
 
     def read(self, op: Callable[[SqliteTx], T]) -> T:
         """Run `op` on one consistent state of the store."""
@@ -270,6 +268,18 @@ class SqliteStore:
             f"the store {self.path} could not be used: {error}",
             hint="free space or make the file and its folder writable; runs keep their last snapshot",
         )
+
+
+class _OfThread:
+    """A thread's connection, closed when the thread ends or needs another."""
+
+    def __init__(self, store: SqliteStore, connection: Connection, generation: int) -> None:
+        self._store = store
+        self.connection = connection
+        self.generation = generation
+
+    def __del__(self) -> None:
+        self._store.discard(self.connection)
 
 
 class _Translate(contextlib.AbstractContextManager[None]):
