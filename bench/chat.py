@@ -61,7 +61,8 @@ def _bytes(path: str, first: int, last: int) -> int:
     """What was written for these steps: rows of the record and of the log."""
     with closing(sqlite3.connect(path)) as db:
         record = db.execute(
-            "SELECT sum(length(body) + coalesce(length(state), 0)) FROM record WHERE step BETWEEN ? AND ?", (first, last)
+            "SELECT sum(length(body) + coalesce(length(state), 0)) FROM record WHERE step BETWEEN ? AND ?",
+            (first, last),
         ).fetchone()[0]
         log = db.execute("SELECT sum(length(body)) FROM logs WHERE idx BETWEEN ? AND ?", (first, last)).fetchone()[0]
     return int(record) + int(log)

@@ -102,7 +102,8 @@ def ours(stops: Sequence[Latency], chat: Growth | None) -> str:
         parts.append(as_markdown(["work", "median", f"worst of {TRIALS}"], table))
     if chat is not None:
         parts.append(
-            f"A chat that grows to {TURNS * TURN_BYTES // 1024} KB in a Log: a step takes {_duration(chat.first_seconds)} and "
+            f"A chat that grows to {TURNS * TURN_BYTES // 1024} KB in a Log: "
+            f"a step takes {_duration(chat.first_seconds)} and "
             f"{chat.first_bytes:,.0f} bytes in its first quarter, {_duration(chat.last_seconds)} and "
             f"{chat.last_bytes:,.0f} bytes in its last."
         )

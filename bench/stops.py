@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-import os
 import random
 import statistics
 import struct
@@ -121,7 +120,7 @@ async def measure(path: str, trials: int = TRIALS) -> list[Latency]:
 async def _measure(runs: Runtime, kind: str, trials: int) -> Latency:
     taken: list[float] = []
     for _ in range(trials):
-        with tempfile.NamedTemporaryFile(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as file:
+        with tempfile.NamedTemporaryFile(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as file:
             file.write(bytes(_ALIVE.size))
             file.flush()
             with _page(file.name) as page:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic import BaseModel
+from tests.races.sim import Node, Sim, simulate
+from tests.races.zoo import PAUSES, Op, Work, worker
 
 from standfast import Accepted, Budget, CheckAgain, Done, Handle, NotHappened, Run, agent, tool
 from standfast import events as ev
 from standfast.stores.chain import link
 from standfast.testing import Lab, lab
-from tests.races.sim import Node, Sim, simulate
-from tests.races.zoo import PAUSES, Op, Work, worker
 
 
 class Nothing(BaseModel):

@@ -100,14 +100,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "endings.py",
         '    return (row.status in ("running", "pausing") or soft)',
         '    return row.status in ("running", "pausing", "cancelling")',
-        also=(("endings.py", '        if row.status == "cancelling":\n            assert', "        if False:\n            assert"),),
+        also=(
+            (
+                "endings.py",
+                '        if row.status == "cancelling":\n            assert',
+                "        if False:\n            assert",
+            ),
+        ),
     ),
     Mutant(
         "a cancel is settled while children live",
         "endings.py",
         "if tx.children(row.id, live=True) or pending_undos(tx, row):\n                return False",
         "if False:\n                return False",
-        also=(("endings.py", "            await self._children_end()\n            await s.write(mark)", "            await s.write(mark)"),),
+        also=(
+            (
+                "endings.py",
+                "            await self._children_end()\n            await s.write(mark)",
+                "            await s.write(mark)",
+            ),
+        ),
     ),
     Mutant(
         "a request id is ignored",
