@@ -19,8 +19,8 @@ class Journal:
     __slots__ = ("_explicit", "_prefix", "_seen", "asked", "rows", "values")
 
     def __init__(self, run: str, epoch: int, step: int) -> None:
-        self._prefix = f"{run}\0{epoch}\0{step}\0"
-        self._seen: dict[str, int] = {}
+        self._prefix = f"{run}\0{epoch}\0{step}\0".encode()
+        self._seen: dict[tuple[str, bytes], int] = {}
         self._explicit: dict[str, str] = {}
         self.asked: set[str] = set()
         self.rows: dict[str, CallRow] = {}
@@ -30,10 +30,10 @@ class Journal:
         """The call's key: run, epoch, step, tool, arguments, and which of equal ones it is."""
         tool = call.tool.name
         if key is None:
-            same = f"{tool}\0{call.digest}"
+            same = (tool, call.raw)
             n = self._seen.get(same, 0)
             self._seen[same] = n + 1
-            what = f"{same}\0{n}"
+            what = b"%b\0%b\0%d" % (tool.encode(), call.raw, n)
         else:
             known = self._explicit.get(f"{tool}\0{key}")
             if known is not None:
@@ -43,8 +43,8 @@ class Journal:
                     hint="one key, one call: leave key= out, or make it depend on what the call is for",
                 )
             self._explicit[f"{tool}\0{key}"] = call.digest
-            what = f"{tool}\0key\0{key}"
-        id_ = f"{tool}-{sha256(f'{self._prefix}{what}'.encode()).hexdigest()[:24]}"
+            what = f"{tool}\0key\0{key}".encode()
+        id_ = f"{tool}-{sha256(self._prefix + what).hexdigest()[:24]}"
         old = self.rows.get(id_) if key is not None else None
         if old is not None and (old.wanted or old.args.decode()) != call.raw.decode():
             if old.status not in ("asking", "approved", "denied"):

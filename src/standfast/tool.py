@@ -6,6 +6,7 @@ sees the same values on the first try, after a crash and in a process of its own
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -46,6 +47,7 @@ Probe = Callable[[Performed[Any, Any]], Awaitable[Happened | NotHappened | None]
 Confirm = bool | Callable[..., bool | str] | None
 
 _EFFECTS = get_args(Effect)
+_PLAIN = (str, int, bool)
 _SETTLES = get_args(Settles)
 
 unperformed: ContextVar[set[Call[Any]] | None] = ContextVar("standfast_unperformed", default=None)
@@ -136,6 +138,10 @@ class Tool(Generic[P, R]):
         self.is_async: bool = inspect.iscoroutinefunction(fn)
         if get_origin(returns) in (Awaitable, Coroutine):  # a plain function that hands out a coroutine
             self.is_async, returns = True, get_args(returns)[-1]
+        # What is exactly a word, a number or a truth value reads back as itself: no codec is needed to know that.
+        plain = [(name, kind) for name, kind in hints.items() if kind in _PLAIN]
+        self._plain_types = plain if len(plain) == len(self._names) else None
+        self._plain_result = returns if returns in _PLAIN else None
         self._arguments: Codec[dict[str, Any]] = self._argument_codec(hints)
         self._result: Codec[R] = self._codec(Any if returns is NoReturn else returns, "its result")
 
@@ -166,6 +172,10 @@ class Tool(Generic[P, R]):
 
     def _call(self, given: dict[str, Any]) -> Call[R]:
         arguments = self._arguments
+        if self._plain_types is not None and all(type(given[name]) is kind for name, kind in self._plain_types):
+            with contextlib.suppress(PydanticSerializationError, ValueError):  # half a character: the codec says so
+                raw = to_json({name: given[name] for name in self._sorted_names})
+                return Call(self, {name: given[name] for name in self._names}, raw)
         try:
             raw = self._canonical_args(given, quiet=True)
             args = arguments.load(raw, strict=True)
@@ -194,6 +204,9 @@ class Tool(Generic[P, R]):
 
     def dump_result(self, value: R) -> bytes:
         """The result as JSON; NotStorable if it is not what the function declares."""
+        if type(value) is self._plain_result:
+            with contextlib.suppress(PydanticSerializationError, ValueError):
+                return to_json(value)
         try:
             return self._result.dump(value)
         except NotStorable as error:
