@@ -11,7 +11,7 @@ from typing import Any
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.claiming import claim
-from standfast.control import Ask, begin_rewind, everybody_is_dead
+from standfast.control import Ask, everybody_is_dead
 from standfast.endings import Endings
 from standfast.env import Env
 from standfast.errors import Fenced, NotStorable, StoreBusy, StoreFailed
@@ -34,6 +34,7 @@ from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
 from standfast.stops import enter, hold, partial_output, settle_rewind
 from standfast.undo import Ledger
+from standfast.verbs import begin_rewind
 
 log = logging.getLogger("standfast")
 IDLE_QUESTIONS = 0.05

@@ -9,11 +9,12 @@ from pydantic_core import from_json
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.commit import Boundary
-from standfast.control import Ask, cancel_one, nobody_is_dead
+from standfast.control import Ask, nobody_is_dead
 from standfast.events import Event
 from standfast.rows import ErrorInfo, MailRow, RunRow, Stop
 from standfast.stepping import Turn
 from standfast.stops import enter, finish_cancel, hold, mark_locks, mark_undo, pending_undos, receipt, return_mail
+from standfast.verbs import cancel_one
 
 if TYPE_CHECKING:
     from standfast.session import Session

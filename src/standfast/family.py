@@ -7,11 +7,12 @@ from dataclasses import replace
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Ask, cancel_one, nobody_is_dead, pause_children, saved
+from standfast.control import Ask, nobody_is_dead, saved
 from standfast.records import Hold, Spent
 from standfast.rows import RunRow, Stop
 from standfast.spending import family_spent
 from standfast.stops import enter, hold
+from standfast.verbs import cancel_one, pause_children
 
 Over = tuple[str, str]  # the run whose cap is used up, and which cap, in words
 

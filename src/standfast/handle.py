@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from pydantic import JsonValue
 
 from standfast import budget as budgets
-from standfast import control
+from standfast import control, verbs
 from standfast import events as ev
 from standfast.codec import expand_logs, from_json
 from standfast.control import Ask
@@ -74,7 +74,7 @@ class Handle(Generic[R]):
         self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
     ) -> Answer:
         """No further call begins from now on; held at once, or `pausing` until an effect in flight has ended."""
-        return await self._verb("pause", control.pause, by, reason, request_id, if_seq)
+        return await self._verb("pause", verbs.pause, by, reason, request_id, if_seq)
 
     async def resume(
         self,
@@ -89,13 +89,13 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Go on where the run was held; Refused lists what stands in the way."""
         caps = None if budget is None else budgets.given(budget)
-        return await self._verb("resume", control.resume(note, accept_stale, caps), by, reason, request_id, if_seq)
+        return await self._verb("resume", verbs.resume(note, accept_stale, caps), by, reason, request_id, if_seq)
 
     async def step_once(
         self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
     ) -> Answer:
         """Take one step of a paused run, then pause again."""
-        return await self._verb("step_once", control.step_once, by, reason, request_id, if_seq)
+        return await self._verb("step_once", verbs.step_once, by, reason, request_id, if_seq)
 
     async def redirect(
         self,
@@ -109,7 +109,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Rewrite what the agent does next; pending until the agent has read it, never lost."""
-        act = control.redirect(text, when, from_step, self._runs.ids.mail(), self._runs.is_dead)
+        act = verbs.redirect(text, when, from_step, self._runs.ids.mail(), self._runs.is_dead)
         verb: UserVerb = "redirect" if from_step is None else "rewind"
         return await self._verb(verb, act, by, reason, request_id, if_seq)
 
@@ -125,7 +125,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Tell the agent something beside its task."""
-        act = control.message(text, data, when, self._runs.ids.mail())
+        act = verbs.message(text, data, when, self._runs.ids.mail())
         return await self._verb("message", act, by, reason, request_id, if_seq)
 
     async def cancel(
@@ -140,7 +140,7 @@ class Handle(Generic[R]):
         trigger: str = "user",
     ) -> Answer:
         """Nothing new is admitted from now on; `settled()` waits for the rest, and has the receipt."""
-        act = control.cancel(undo, soft, self._runs.is_dead)
+        act = verbs.cancel(undo, soft, self._runs.is_dead)
         return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger=trigger)
 
     async def edit(
@@ -157,7 +157,7 @@ class Handle(Generic[R]):
         agent = self._runs.agents.get(row.agent)
 
         def act(tx: Tx, run: RunRow, ask: Ask) -> Answer:
-            return control.edit(lambda contract, old, base: edited(patch, agent, tx.read_log, contract, old, base))(
+            return verbs.edit(lambda contract, old, base: edited(patch, agent, tx.read_log, contract, old, base))(
                 tx, run, ask
             )
 
@@ -173,7 +173,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Undo step `to` and everything later, and hold the run before it."""
-        return await self._verb("rewind", control.rewind(to, self._runs.is_dead), by, reason, request_id, if_seq)
+        return await self._verb("rewind", verbs.rewind(to, self._runs.is_dead), by, reason, request_id, if_seq)
 
     async def resolve(
         self,
@@ -188,7 +188,7 @@ class Handle(Generic[R]):
         """Say what became of a call in doubt."""
         if not isinstance(decision, Happened | NotHappened | CheckAgain):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise Misuse(f"{decision!r} settles no doubt", hint="give Happened(result), NotHappened() or CheckAgain()")
-        return await self._verb("resolve", control.resolve(call_id, decision), by, reason, request_id, if_seq)
+        return await self._verb("resolve", verbs.resolve(call_id, decision), by, reason, request_id, if_seq)
 
     async def approve(
         self,
@@ -201,7 +201,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Let a call pass that asks first, with its arguments or with changed ones."""
-        return await self._verb("approve", control.approve(call_id, args), by, reason, request_id, if_seq)
+        return await self._verb("approve", verbs.approve(call_id, args), by, reason, request_id, if_seq)
 
     async def deny(
         self,
@@ -213,7 +213,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Refuse a call that asks first: it is not executed."""
-        return await self._verb("deny", control.deny(call_id, reason), by, reason, request_id, if_seq)
+        return await self._verb("deny", verbs.deny(call_id, reason), by, reason, request_id, if_seq)
 
     async def answer(
         self,
@@ -226,7 +226,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Answer a question of the run."""
-        return await self._verb("answer", control.answer(call_id, value), by, reason, request_id, if_seq)
+        return await self._verb("answer", verbs.answer(call_id, value), by, reason, request_id, if_seq)
 
     async def choose(self, need: Need, choice: Any, *, by: str | None = None, reason: str = "") -> Answer:
         """Send back one of `need.choices` as it is."""

@@ -15,12 +15,13 @@ from typing import Any, TypeGuard, TypeVar, cast, overload
 from pydantic_core import to_json
 
 from standfast import budget as budgets
-from standfast import control as verbs
 from standfast import events as ev
+from standfast import verbs
 from standfast.abc import Clock, Connect, Ids, Points, Tx
 from standfast.agent import Agent
 from standfast.clock import RandomIds, SystemClock
 from standfast.codec import JsonSchema, from_json
+from standfast.control import Ask, load
 from standfast.control_thread import ControlThread
 from standfast.drivers.local import LocalDriver
 from standfast.env import Env
@@ -321,7 +322,7 @@ class Runtime:
         def insert(tx: Tx) -> str:
             if request_id is not None and (known := tx.answered(request_id)) is not None:
                 return known[0]
-            row = verbs.load(tx, source.id)
+            row = load(tx, source.id)
             fork_run(tx, row, at, state, self.agents.get(row.agent), new_id, **ask)
             tx.signal(new_id)
             if request_id is not None:
@@ -443,7 +444,7 @@ class Runtime:
                 if row is None or row.status not in LIVE:
                     continue
                 if row.doc.deadline is not None and row.doc.deadline <= now:
-                    ask = verbs.Ask(reason="its deadline has passed", trigger="deadline")
+                    ask = Ask(reason="its deadline has passed", trigger="deadline")
                     if row.status != "cancelling":
                         verbs.cancel_one(tx, row, ask, "step", soft=False, is_dead=self.is_dead)
                 else:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import resume_with_children
 from standfast.events import Event
 from standfast.rows import RunRow
 from standfast.stops import enter, receipt
+from standfast.verbs import resume_with_children
 
 
 def settle_pause(tx: Tx, row: RunRow) -> list[Event]:

@@ -85,7 +85,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "mail is not given back by a cancel",
-        "control.py",
+        "verbs/cancelling.py",
         '        *return_mail(tx, row, "cancelled"),\n',
         "",
     ),

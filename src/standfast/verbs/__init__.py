@@ -1,0 +1,27 @@
+"""What a person can do to a run; each verb acts inside `control.carry_out`."""
+
+from standfast.verbs.answering import answer, approve, deny, resolve, time_out_questions
+from standfast.verbs.cancelling import cancel, cancel_one
+from standfast.verbs.mailing import message, redirect
+from standfast.verbs.pausing import pause, pause_children, resume, resume_with_children, step_once
+from standfast.verbs.travelling import begin_rewind, edit, rewind
+
+__all__ = [
+    "answer",
+    "approve",
+    "begin_rewind",
+    "cancel",
+    "cancel_one",
+    "deny",
+    "edit",
+    "message",
+    "pause",
+    "pause_children",
+    "redirect",
+    "resolve",
+    "resume",
+    "resume_with_children",
+    "rewind",
+    "step_once",
+    "time_out_questions",
+]

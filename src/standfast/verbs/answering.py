@@ -1,0 +1,175 @@
+"""What a person says to a run that asks: approve, deny, answer; and what became of a call in doubt."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.codec import JsonSchema
+from standfast.control import Act, Ask, saved, storable
+from standfast.errors import WrongState
+from standfast.events import Event
+from standfast.records import Accepted, Answer, CheckAgain, Choice, Decision, Happened, Hold, Json, Refused
+from standfast.rows import CallRow, RunRow
+from standfast.stops import queue_if_free
+
+
+def resolve(call_id: str, decision: Decision) -> Act:
+    """A person says what became of a call in doubt."""
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        call = _open_call(tx, row, call_id, "in_doubt", "check")
+        if isinstance(call, Refused):
+            return call
+        result: JsonValue = None
+        if isinstance(decision, Happened):
+            schema = _tool_schema(tx, row, call.tool, "result_schema")
+            raw = storable(decision.result)
+            result = from_json(raw)
+            if schema is not None:
+                JsonSchema.validate(schema, result)
+            call.status, call.result = "finished", raw
+        elif isinstance(decision, CheckAgain):
+            call.status = "check"
+        else:
+            call.status = "not_begun"
+        tx.update_call(call)
+        event = ev.CallResolved(call=call.id, decision=_named(decision), by=ask.by, reason=ask.reason, result=result)
+        ended = row.status in ("cancelled", "done", "failed")
+        queued = [] if ended else _settle_hold(tx, row, "in_doubt", ("in_doubt",), "the last doubt is settled")
+        saved(tx, row, [event, *queued])
+        return Accepted(tx.now, row.seq)
+
+    return act
+
+
+def approve(call_id: str, args: Json | None) -> Act:
+    """A person lets a call pass, with the arguments asked for or with others."""
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        call = _open_call(tx, row, call_id, "asking")
+        if isinstance(call, Refused):
+            return call
+        if call.kind == "ask":
+            return Refused(
+                "this is a question, not an approval", (Choice("answer", {"call_id": call_id}, "answer it"),)
+            )
+        if args is not None:
+            merged: Any = {**from_json(call.args), **args}
+            schema = _tool_schema(tx, row, call.tool, "schema")
+            if schema is not None:
+                JsonSchema.validate({**schema, "additionalProperties": False}, merged)
+            call.wanted = call.args.decode()
+            call.args = storable(merged)
+        call.status = "approved"
+        event = ev.Answered(call=call.id, answer="approved", by=ask.by, reason=ask.reason, value=from_json(call.args))
+        return _settled(tx, row, call, event, "it was approved")
+
+    return act
+
+
+def deny(call_id: str, why: str) -> Act:
+    """A person says no: the call is not executed."""
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        call = _open_call(tx, row, call_id, "asking")
+        if isinstance(call, Refused):
+            return call
+        call.status, call.error, call.message = "denied", "CallDenied", why or "denied"
+        event = ev.Answered(call=call.id, answer="denied", by=ask.by, reason=why or ask.reason)
+        return _settled(tx, row, call, event, "it was denied")
+
+    return act
+
+
+def answer(call_id: str, value: Any) -> Act:
+    """A person answers a question of the run."""
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        call = _open_call(tx, row, call_id, "asking")
+        if isinstance(call, Refused):
+            return call
+        if call.kind != "ask":
+            return Refused(
+                "this call asks for approval, not for an answer",
+                (
+                    Choice("approve", {"call_id": call_id}, "let it pass"),
+                    Choice("deny", {"call_id": call_id}, "refuse it"),
+                ),
+            )
+        raw = storable(value)
+        plain = from_json(raw)
+        if isinstance(call.schema, dict):
+            JsonSchema.validate(call.schema, plain)
+        if isinstance(call.options, list) and plain not in call.options:
+            raise WrongState(f"{plain!r} is not one of the options", hint=f"answer with one of {call.options}")
+        call.status, call.result = "finished", raw
+        event = ev.Answered(call=call.id, answer="answered", by=ask.by, value=plain, reason=ask.reason)
+        return _settled(tx, row, call, event, "the last question is answered")
+
+    return act
+
+
+def time_out_questions(tx: Tx, row: RunRow) -> None:
+    """Questions whose time is up get their default answer, or fail."""
+    events: list[Event] = []
+    for call in tx.open_calls(row.n):
+        if call.status == "asking" and call.wake_at is not None and call.wake_at <= tx.now:
+            if call.default is not None:
+                call.status, call.result = "finished", call.default
+            else:
+                call.status, call.error, call.message = "failed", "CallTimedOut", "nobody answered in time"
+            tx.update_call(call)
+            events.append(ev.Answered(call=call.id, answer="timed_out", by=None))
+    events += _settle_hold(tx, row, "asks", ("asking",), "the time for an answer is up")
+    if events:
+        saved(tx, row, events)
+
+
+def _settled(tx: Tx, row: RunRow, call: CallRow, event: Event, why: str) -> Accepted:
+    """Keep what was said; the run goes on when it was the last thing asked."""
+    tx.update_call(call)
+    saved(tx, row, [event, *_settle_hold(tx, row, "asks", ("asking",), why)])
+    return Accepted(tx.now, row.seq)
+
+
+def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refused:  # noqa: A002
+    call = tx.call(row.n, id)
+    if call is None:
+        return Refused(f"there is no call {id!r} in this run")
+    if call.status not in statuses:
+        return Refused(f"call {id!r} is {call.status.replace('_', ' ')}, not {' or '.join(statuses).replace('_', ' ')}")
+    return call
+
+
+def _settle_hold(tx: Tx, row: RunRow, name: Hold, statuses: tuple[str, ...], why: str) -> list[Event]:
+    left = [c for c in tx.open_calls(row.n) if c.status in statuses]
+    row.wake_at = _wake_at(tx, row)
+    if left or name not in row.doc.holds:
+        return []
+    row.doc.holds.pop(name)
+    return queue_if_free(row, tx.now, why)
+
+
+def _wake_at(tx: Tx, row: RunRow) -> float | None:
+    """When somebody must look at this run again although nothing happens."""
+    times = [c.wake_at for c in tx.open_calls(row.n) if c.status == "asking" and c.wake_at is not None]
+    if row.doc.deadline is not None:
+        times.append(row.doc.deadline)
+    return min(times, default=None)
+
+
+def _named(decision: Decision) -> Literal["happened", "not_happened", "check_again"]:
+    if isinstance(decision, Happened):
+        return "happened"
+    return "check_again" if isinstance(decision, CheckAgain) else "not_happened"
+
+
+def _tool_schema(tx: Tx, row: RunRow, tool: str, which: str) -> Json | None:
+    contract: Any = tx.contract(row.doc.contract) or {}
+    found = contract.get("tools", {}).get(tool)
+    return None if found is None else found[which]

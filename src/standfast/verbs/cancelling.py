@@ -1,0 +1,91 @@
+"""Cancel, phase one; a driver carries out phase two (endings.py)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.control import Act, Ask, IsDead, load, saved, stop_by
+from standfast.errors import Misuse
+from standfast.events import Event
+from standfast.records import Accepted, Answer, CallRef, Undo
+from standfast.rows import RunRow
+from standfast.stops import abandon_rewind, enter, finish_cancel, mark_undo, pending_undos, return_mail
+
+
+def cancel(undo: Undo, soft: bool, is_dead: IsDead) -> Act:
+    """Phase one: nothing new is admitted from here on, and what is in flight is named."""
+    if undo not in ("step", "all", "none"):
+        raise Misuse(f"undo={undo!r} is unknown", hint='use "step", "all" or "none"')
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        if row.status == "cancelling":
+            return _cancel_again(tx, row, ask, undo, soft)
+        in_flight = cancel_one(tx, row, ask, undo, soft=soft, is_dead=is_dead)
+        return Accepted(tx.now, row.seq, tuple(in_flight))
+
+    return act
+
+
+def _cancel_again(tx: Tx, row: RunRow, ask: Ask, undo: Undo, soft: bool) -> Answer:
+    stop = row.doc.stop
+    assert stop is not None
+    note = "" if undo == stop.undo else f"undo stays {stop.undo!r}, as first asked"
+    if stop.soft and not soft:
+        stop.soft = False
+        note = "; ".join(filter(None, [note, "the soft cancel is hard now"]))
+    saved(tx, row, [ev.VerbNoted(verb="cancel", by=ask.by, reason=ask.reason, text=note)])
+    for child in tx.children(row.id, live=True):
+        child_row = load(tx, child)
+        if child_row.status == "cancelling":
+            _cancel_again(tx, child_row, ask, undo, soft)
+    return Accepted(tx.now, row.seq, tuple(row.in_flight), note=note)
+
+
+def cancel_one(tx: Tx, row: RunRow, ask: Ask, undo: Undo, *, soft: bool, is_dead: IsDead) -> list[CallRef]:
+    """Cancel a run and its live descendants in one transaction."""
+    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+    named = list(in_flight)
+    for child in tx.children(row.id, live=True):
+        child_row = load(tx, child)
+        if child_row.status != "cancelling":
+            named += cancel_one(tx, child_row, ask, undo, soft=soft, is_dead=is_dead)
+    old = row.doc.stop
+    row.doc.stop = stop_by("cancel", tx, ask, named, undo, soft=soft)
+    if old is not None and row.doc.target is not None:
+        row.doc.stop.residue = old.residue
+    if row.doc.target is not None:
+        abandon_rewind(tx, row)
+    row.doc.resume_noted = None
+    held = row.status in ("running", "pausing") and row.holder is not None and not is_dead(tx, row.holder)
+    marked = [] if soft and held else mark_undo(tx, row, undo)
+    withdraw_questions(tx, row)
+    events: list[Event] = [
+        *return_mail(tx, row, "cancelled"),
+        ev.CancelAsked(
+            by=ask.by,
+            reason=ask.reason,
+            trigger=ask.trigger,
+            undo=undo,
+            soft=soft,
+            in_flight=named,
+            status="cancelling",
+        ),
+    ]
+    row.doc.holds.clear()
+    row.wake_at = None
+    enter(row, "cancelling", tx.now)
+    open_calls = any(c.status in ("in_doubt", "check") for c in tx.open_calls(row.n))
+    live = held or row.in_flight or open_calls or tx.children(row.id, live=True)
+    if not live and not any(c.undo == "pending" for c in marked) and not pending_undos(tx, row):
+        events += finish_cancel(tx, row)
+    saved(tx, row, events)
+    return named
+
+
+def withdraw_questions(tx: Tx, row: RunRow) -> None:
+    for call in tx.open_calls(row.n):
+        if call.status == "asking":
+            call.status = "withdrawn"
+            tx.update_call(call)

@@ -1,0 +1,104 @@
+"""Redirect and message: mail that is kept until the run has read it."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.control import Act, Ask, IsDead, saved, storable
+from standfast.errors import Misuse
+from standfast.events import Event
+from standfast.records import Accepted, Answer, Choice, Refused, When
+from standfast.rows import MailRow, RunRow, Target
+from standfast.stops import queue_if_free
+from standfast.verbs.travelling import rewind_to, step_of
+
+
+def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, is_dead: IsDead) -> Act:
+    """Rewrite the next step, or an earlier one."""
+    if when not in ("now", "next"):
+        raise Misuse(f"redirect(when={when!r}) is unknown", hint='use "now" or "next"')
+    if not text.strip():
+        raise Misuse("a redirect needs a text", hint="say what the agent should do instead")
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        contract = tx.contract(row.doc.contract)
+        if contract is not None and contract.get("redirects") is False:
+            return Refused(f"agent {row.agent} takes no redirects", (Choice("cancel", {}, "cancel the run"),))
+        mail = MailRow(run=row.n, id=mail_id, kind="redirect", text=text, when=when, by=ask.by, at=tx.now)
+        if from_step is not None:
+            step = step_of(row, from_step)
+            if isinstance(step, Refused):
+                return step
+            mail.when = "now"
+            tx.insert_mail(mail)
+            target = Target(step, "paused" if row.status == "paused" else "queued")
+            received = _received(mail, f"step {step} is taken next with it")
+            return rewind_to(tx, row, ask, target, is_dead, received, mail_id)
+        if when == "now":
+            row.doc.set_back = True
+            if row.status == "running":
+                row.attempt += 1
+        else:
+            begun = row.status in ("running", "pausing") or tx.calls_of_step(row.n, row.epoch, row.step)
+            mail.not_before = row.step + 1 if begun else row.step
+        return _deliver(tx, row, mail, f"redirect: {_short(text)}")
+
+    return act
+
+
+def message(text: str, data: JsonValue, when: When, mail_id: str) -> Act:
+    """A thought beside the task."""
+    if when not in ("now", "next", "later"):
+        raise Misuse(f"message(when={when!r}) is unknown", hint='use "now", "next" or "later"')
+    data = from_json(storable(data))
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        mail = MailRow(run=row.n, id=mail_id, kind="message", text=text, data=data, when=when, by=ask.by, at=tx.now)
+        return _deliver(tx, row, mail)
+
+    return act
+
+
+def _deliver(tx: Tx, row: RunRow, mail: MailRow, change: str = "") -> Accepted:
+    """Keep the mail, say what becomes of it, and wake a run that waits for some."""
+    tx.insert_mail(mail)
+    disposition = _disposition(row, mail.when)
+    if change and row.status == "paused":
+        row.doc.changed = "; ".join(filter(None, [row.doc.changed, change]))
+    events: list[Event] = [_received(mail, disposition)]
+    if row.status == "paused" and "waiting" in row.doc.holds:
+        row.doc.holds.pop("waiting")
+        events += queue_if_free(row, tx.now, "mail came")
+    saved(tx, row, events)
+    return Accepted(tx.now, row.seq, tuple(row.in_flight), mail=mail.id, note=disposition)
+
+
+def _received(mail: MailRow, disposition: str) -> ev.MailReceived:
+    return ev.MailReceived(
+        mail=mail.id,
+        kind=mail.kind,
+        text=mail.text,
+        when=mail.when,
+        by=mail.by,
+        disposition=disposition,
+        data=mail.data,
+    )
+
+
+def _disposition(row: RunRow, when: str) -> str:
+    if row.status == "paused":
+        return "read when the run is resumed"
+    if row.status == "queued":
+        return "read when the run starts"
+    if when == "now":
+        waits = [c.tool for c in row.in_flight if c.effect in ("write", "irreversible")]
+        return f"waiting for {', '.join(waits)}" if waits else "now"
+    return "after this step"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= 80 else line[:77] + "...")

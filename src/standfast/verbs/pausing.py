@@ -1,0 +1,102 @@
+"""Pause, resume, and one step at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from standfast import budget as budgets
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.control import Act, Ask, load, saved, stop_by
+from standfast.events import Event
+from standfast.records import Accepted, Answer, Budget, CallRef
+from standfast.resuming import resume as resume_run
+from standfast.rows import Resume, RunRow
+from standfast.stops import enter, hold
+
+
+def pause(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+    """The gate closes at this commit, for live descendants too."""
+    if row.status == "pausing" and "user" in row.doc.holds and row.doc.target is None:
+        return Accepted(tx.now, row.seq, tuple(row.in_flight), note="it is pausing already")
+    in_flight = _pause_one(tx, row, ask)
+    return Accepted(tx.now, row.seq, tuple(in_flight))
+
+
+def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef]:
+    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+    row.doc.resume_noted = None
+    hold(row, "user", tx.now, ask.reason or (f"paused with {held_by}" if held_by else ""))
+    if row.doc.target is not None:
+        row.doc.target.then = "paused"
+    if row.status == "queued":
+        row.doc.stop = stop_by("pause", tx, ask, [])
+        enter(row, "paused", tx.now)
+    elif row.status == "running":
+        row.doc.stop = stop_by("pause", tx, ask, in_flight)
+        enter(row, "pausing", tx.now)
+    saved(tx, row, [ev.PauseAsked(by=ask.by, reason=ask.reason, in_flight=in_flight, status=row.status)])
+    return in_flight + pause_children(tx, row, ask)
+
+
+def pause_children(tx: Tx, row: RunRow, ask: Ask) -> list[CallRef]:
+    """Pause what lives below a run, with it; gives their calls in flight."""
+    in_flight: list[CallRef] = []
+    for child in tx.children(row.id, live=True):
+        child_row = load(tx, child)
+        if child_row.status in ("queued", "running"):
+            in_flight += _pause_one(tx, child_row, ask, row.id)
+    return in_flight
+
+
+def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Act:
+    """Go on where the run was held."""
+    if budget is not None:
+        budgets.check(budget)
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        wanted = Resume(ask.by, ask.reason, note, accept_stale, budget)
+        if row.status in ("queued", "running"):
+            return Accepted(tx.now, row.seq, note="it is not paused")
+        if row.status == "pausing":
+            _note_resume(tx, row, wanted)
+            return Accepted(tx.now, row.seq, tuple(row.in_flight), note="taken when the pause has settled")
+        return _resume_one(tx, row, wanted)
+
+    return act
+
+
+def _resume_one(tx: Tx, row: RunRow, wanted: Resume) -> Answer:
+    answer, events = resume_with_children(tx, row, wanted)
+    if not isinstance(answer, Accepted):
+        return answer
+    saved(tx, row, events)
+    return Accepted(tx.now, row.seq)
+
+
+def resume_with_children(tx: Tx, row: RunRow, wanted: Resume) -> tuple[Answer, list[Event]]:
+    """Queue a paused run, and the children that were paused with it; a budget is the run's own."""
+    answer, events = resume_run(tx, row, wanted)
+    if not isinstance(answer, Accepted):
+        return answer, events
+    for child in tx.children(row.id, live=True):
+        child_row = load(tx, child)
+        if set(child_row.doc.holds) != {"user"}:
+            continue
+        if child_row.status == "paused":
+            _resume_one(tx, child_row, replace(wanted, budget=None))
+        elif child_row.status == "pausing":
+            _note_resume(tx, child_row, replace(wanted, budget=None))
+    return answer, events
+
+
+def _note_resume(tx: Tx, row: RunRow, wanted: Resume) -> None:
+    row.doc.resume_noted = wanted
+    text = "taken when the pause has settled"
+    saved(tx, row, [ev.VerbNoted(verb="resume", by=wanted.by, reason=wanted.reason, text=text)])
+
+
+def step_once(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+    """Go on for one step, then pause again."""
+    row.doc.step_once = True
+    return _resume_one(tx, row, Resume(ask.by, ask.reason, None, False, None))

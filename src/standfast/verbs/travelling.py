@@ -1,0 +1,120 @@
+"""Rewind and edit: the run goes on from another place, or with another state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.control import Act, Ask, IsDead, load, saved, stop_by
+from standfast.errors import WrongState
+from standfast.events import Event
+from standfast.records import Accepted, Answer, CallRef, Hold, Json, Refused
+from standfast.rows import RunRow, Target
+from standfast.stops import mark_undo_from, settle_rewind
+from standfast.verbs.cancelling import cancel_one, withdraw_questions
+
+ENDED_BY_A_REWIND: tuple[Hold, ...] = (
+    *("asks", "in_doubt", "stale", "diverged"),
+    *("error", "waiting", "budget", "loop"),
+)
+
+
+def rewind(to: int | str, is_dead: IsDead) -> Act:
+    """Undo a step and everything later, and hold the run before it."""
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        step = step_of(row, to)
+        return (
+            step if isinstance(step, Refused) else rewind_to(tx, row, ask, Target(step, "paused"), is_dead, None, None)
+        )
+
+    return act
+
+
+def step_of(row: RunRow, to: int | str) -> int | Refused:
+    """A step by its number, or by the id of the plan item that it began."""
+    if isinstance(to, str):
+        item = next((i for i in row.doc.plan if i.id == to), None)
+        if item is None:
+            return Refused(f"there is no plan item {to!r}")
+        if item.step is None:
+            return Refused(f"plan item {to!r} has not begun yet; redirect without from_step instead")
+        to = item.step
+    if isinstance(to, bool) or to < 0 or to > row.step:
+        return Refused(f"there is no step {to}: the run is at step {row.step}")
+    return to
+
+
+def rewind_to(
+    tx: Tx, row: RunRow, ask: Ask, target: Target, is_dead: IsDead, received: Event | None, mail: str | None
+) -> Answer:
+    events: list[Event] = [received] if received else []
+    if row.status == "pausing":
+        row.doc.rewind_noted = target
+        events.append(
+            ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text="taken when the pause has settled")
+        )
+        saved(tx, row, events)
+        return Accepted(tx.now, row.seq, tuple(row.in_flight), mail=mail, note="taken when the pause has settled")
+    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+    state = begin_rewind(tx, row, ask, target, events, is_dead, in_flight)
+    saved(tx, row, events, state=state)
+    return Accepted(tx.now, row.seq, tuple(in_flight), mail=mail)
+
+
+def begin_rewind(
+    tx: Tx, row: RunRow, ask: Ask, target: Target, events: list[Event], is_dead: IsDead, in_flight: list[CallRef]
+) -> bytes | None:
+    """Turn a run towards an earlier step; gives its snapshot if there is nothing to wait for."""
+    held = row.status == "running" and row.holder is not None and not is_dead(tx, row.holder)
+    for child in tx.children(row.id, live=True):
+        child_row = load(tx, child)
+        began = tx.call(row.n, child_row.doc.parent_call)
+        if began is not None and began.step >= target.step and child_row.status != "cancelling":
+            cancel_one(tx, child_row, ask, "all", soft=False, is_dead=is_dead)
+    marked = mark_undo_from(tx, row, target.step)
+    target.undoing = [call.n for call in marked]
+    withdraw_questions(tx, row)
+    for name in ENDED_BY_A_REWIND:
+        row.doc.holds.pop(name, None)
+    row.doc.target = target
+    row.doc.stop = stop_by("rewind", tx, ask, in_flight)
+    row.doc.error = None
+    row.epoch += 1
+    row.attempt += 1
+    row.status = "pausing"
+    events.append(ev.RewindAsked(to=target.step, epoch=row.epoch, by=ask.by, reason=ask.reason, in_flight=in_flight))
+    if held or row.in_flight or any(c.undo == "pending" for c in marked) or tx.children(row.id, live=True):
+        return None
+    settled, state = settle_rewind(tx, row)
+    events += settled
+    return state
+
+
+def edit(
+    validate: Callable[[Json, bytes, bytes], tuple[bytes, str, list[tuple[str, int, list[bytes]]]]],
+) -> Act:
+    """Change the state of a paused run; `validate` turns old snapshot and contract into the new one."""
+
+    def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        found = tx.snapshot(row)
+        contract = tx.contract(row.doc.contract)
+        if found is None or contract is None:
+            raise WrongState(
+                f"run {row.id} has no state to edit", hint="its contract or snapshot is missing in the store"
+            )
+        baseline = tx.snapshot_at(row, row.doc.baseline) or found[1]
+        state, changed, rows = validate(contract, found[1], baseline)
+        for log, first, bodies in rows:
+            tx.append_log(log, first, bodies)
+        redirects = [part for part in row.doc.changed.split("; ") if part.startswith("redirect: ")]
+        row.doc.changed = "; ".join(filter(None, [changed, *redirects]))
+        row.doc.set_back = True
+        row.doc.branch = True
+        row.attempt += 1
+        saved(tx, row, [ev.StateEdited(by=ask.by, reason=ask.reason, changed=changed)], state=state)
+        return Accepted(tx.now, row.seq, note=changed)
+
+    return act
