@@ -81,7 +81,10 @@ class Tx(Protocol):
     def advance(
         self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None
     ) -> bool:
-        """The driver's own progress from `seq`; False, and nothing written, if the run has moved since."""
+        """The driver's own progress from `seq`; False, and nothing written, if the run has moved since.
+
+        Without events it is only the guard that is asked: what the row says is kept with the next event.
+        """
         ...
 
     def save(self, row: RunRow, events: Sequence[Event], *, state: bytes | None = None) -> None:

@@ -156,7 +156,13 @@ class StepCommit:
         boundary = self._boundary(tx, row, events)
         admitted = self._admit(row, events)
         self._count(row, len(admitted), boundary)
-        if not events and not self.change and not (self.spent.tokens or self.spent.cost or self.spent.calls):
+        mine = self.spent
+        if mine.tokens or mine.cost or mine.calls:
+            usage = ev.UsageCounted(
+                input_tokens=mine.input_tokens, output_tokens=mine.output_tokens, cost=mine.cost, calls=mine.calls
+            )
+            events.append(usage)
+        if not events and not self.change:
             return True  # everything it wanted was refused
         state = boundary.snapshot if boundary is not None else None
         if not tx.advance(row, events, seq, row.step if boundary is not None else None, state):

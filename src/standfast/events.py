@@ -254,6 +254,17 @@ class CallResolved(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
+class UsageCounted(_Event):
+    """What calls (or a child run, by `calls`) have used since the last commit."""
+
+    type: Literal["usage_counted"] = "usage_counted"
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    calls: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class LateResult(_Event):
     """A body ended after its run had gone on without it; kept out of the run."""
 
@@ -412,6 +423,7 @@ Event: TypeAlias = Annotated[
     | CallInDoubt
     | CallResolved
     | LateResult
+    | UsageCounted
     | CallProgress
     | TextFlushed
     | Asked
@@ -445,8 +457,8 @@ _rows: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 
 
 def decode(body: bytes) -> list[Event]:
-    """The events of one row of the record."""
-    return _rows.validate_json(body)
+    """The events of one row of the record: its first line."""
+    return _rows.validate_json(body.partition(b"\n")[0])
 
 
 def plain(event: Event) -> dict[str, Any]:

@@ -274,4 +274,3 @@ class LeaseRow:
 
 
 documents: TypeAdapter[RunDoc] = TypeAdapter(RunDoc)
-flights: TypeAdapter[list[CallRef]] = TypeAdapter(list[CallRef])

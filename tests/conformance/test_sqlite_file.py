@@ -233,12 +233,20 @@ async def test_a_table_whose_first_page_is_gone_is_found_before_anything_is_writ
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("how", ["doc = '{\"budget\": 7}'", "doc = 'no json'", "in_flight = '7'", "spent = X'00'"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "runs SET doc = '{\"budget\": 7}'",
+        "runs SET doc = 'no json'",
+        "record SET body = X'5b5d0a37'",
+        "record SET body = X'5b5d'",
+    ],
+)
 async def test_a_row_that_cannot_be_read_is_never_an_unknown_run(tmp_path: Path, how: str) -> None:
     path = tmp_path / "runs.db"
     run = await filled(path)
     db = sqlite3.connect(path)
-    db.execute(f"UPDATE runs SET {how}")
+    db.execute(f"UPDATE {how}")
     db.commit()
     db.close()
     async with Runtime(path, drive=False) as runs:

@@ -14,15 +14,13 @@ from standfast.abc import Connection
 from standfast.errors import StoreDamaged
 from standfast.events import Event, decode
 from standfast.quick_events import Quick
-from standfast.records import Effect, Hold, Json, Spent
-from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents, flights
+from standfast.records import CallRef, Effect, Hold, Json, Spent
+from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
 from standfast.stores.chain import GENESIS, link
 from standfast.stores.queries import queries
 
 _Q = queries()
-_ADVANCE = _Q["advance"]
 _APPEND = _Q["append"]
-_spent: TypeAdapter[Spent] = TypeAdapter(Spent)
 _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
 _SIGNALS_KEPT = 10_000
@@ -52,82 +50,45 @@ class SqliteTx:
         self._c.execute(
             _Q["insert_run"],
             (
-                *(
-                    row.id,
-                    row.agent,
-                    row.status,
-                    0,
-                    GENESIS,
-                    row.fence,
-                    row.attempt,
-                    row.epoch,
-                    row.step,
-                    0,
-                    row.holder,
-                ),
-                *(
-                    to_json(row.in_flight),
-                    to_json(row.spent),
-                    to_json(row.doc),
-                    row.parent,
-                    row.created,
-                    row.wake_at,
-                    0,
-                ),
+                *(row.id, row.agent, row.status, GENESIS, row.fence, row.epoch, row.holder),
+                *(to_json(row.doc), row.parent, row.created, row.wake_at),
             ),
         )
         row.n = self._c.execute("SELECT last_insert_rowid()").fetchone()[0]
         row.seq, row.head = 0, GENESIS
         self.save(row, events, state=state)
 
-    def advance(
-        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None
-    ) -> bool:
-        body, last = self._number(events, seq)
-        # Nothing happened that anybody must see: the row is guarded, the record stays as it is.
-        head = link(row.head, row.n, last, self.now, body, step, state) if events else row.head
-        if state is not None:
-            row.snapshot = last
-        cursor = self._c.execute(
-            _ADVANCE,
-            (
-                last,
-                head,
-                row.attempt,
-                row.step,
-                row.snapshot,
-                to_json(row.in_flight),
-                to_json(row.spent),
-                row.n,
-                seq,
-                row.fence,
-            ),
-        )
-        if cursor.rowcount != 1:
-            return False
-        if events:
-            self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head))
-        row.seq, row.head = last, head
-        return True
+    def advance(self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None) -> bool:
+        if not events:  # nothing that anybody must see: only the guard is asked
+            return bool(self._c.execute(_Q["last_seq"], (row.n,)).fetchone()[0] == seq)
+        return self._append(row, events, seq, step, state, row.fence)
 
     def save(self, row: RunRow, events: Sequence[Event], *, state: bytes | None = None) -> None:
-        body, last = self._number(events, row.seq)
-        step = row.step if state is not None else None
-        head = link(row.head, row.n, last, self.now, body, step, state)
-        if state is not None:
-            row.snapshot = last
+        fence = self._c.execute(_Q["fence"], (row.n,)).fetchone()[0]  # a claim raises it
+        if not self._append(row, events, row.seq, row.step if state is not None else None, state, fence):
+            raise AssertionError(f"run {row.id} was saved from a row that was not read in this transaction")
         needs = 1 if row.status == "paused" and not _NEEDING.isdisjoint(row.doc.holds) else 0
-        cursor = self._c.execute(
+        self._c.execute(
             _Q["save_run"],
             (
-                *(row.status, last, head, row.fence, row.attempt, row.epoch, row.step, row.snapshot, row.holder),
-                *(to_json(row.in_flight), to_json(row.spent), to_json(row.doc), row.wake_at, needs, row.n, row.seq),
+                *(row.status, row.seq, row.head, row.fence, row.epoch, row.holder),
+                *(to_json(row.doc), row.wake_at, needs, row.n),
             ),
         )
-        if cursor.rowcount != 1:
-            raise AssertionError(f"run {row.id} was saved from a row that was not read in this transaction")
-        self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head))
+
+    def _append(
+        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None, fence: int
+    ) -> bool:
+        """One row of the record after `seq`; False, and nothing written, if the record or the fence has moved on."""
+        last = seq + len(events)
+        if state is not None:
+            row.snapshot = last
+        body = self._body(row, events, seq)
+        head = link(row.head, row.n, last, self.now, body, step, state)
+        if self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head, seq, fence)).rowcount != 1:
+            return False
         row.seq, row.head = last, head
+        return True
 
     def change_doc(self, row: RunRow, changes: Iterable[Callable[[RunDoc], None]]) -> RunDoc:
         doc = copy(row.doc)
@@ -136,7 +97,8 @@ class SqliteTx:
         self._c.execute(_Q["save_doc"], (to_json(doc), row.n))
         return doc
 
-    def _number(self, events: Sequence[Event | Quick], seq: int) -> tuple[bytes, int]:
+    def _body(self, row: RunRow, events: Sequence[Event | Quick], seq: int) -> bytes:
+        """Events, numbered from `seq` on, and how far the run has got with them."""
         now = self.now
         bodies: list[bytes] = []
         for event in events:
@@ -147,7 +109,8 @@ class SqliteTx:
                 event.seq = seq
                 event.at = now
                 bodies.append(to_json(event, inf_nan_mode="constants"))
-        return b"[%b]" % b",".join(bodies), seq
+        progress = (row.attempt, row.step, row.snapshot, row.in_flight, row.spent)
+        return b"[%b]\n%b" % (b",".join(bodies), to_json(progress))
 
     def list_runs(
         self,
@@ -173,8 +136,8 @@ class SqliteTx:
         if before is not None:
             where.append("n < (SELECT n FROM runs WHERE id = ?)")
             values.append(before)
-        columns = _Q["run_by_n"].split(" FROM ", 1)[0]
-        sql = f"{columns} FROM runs WHERE {' AND '.join(where)} ORDER BY n DESC LIMIT ?"
+        runs = _Q["run_by_n"].rpartition(" WHERE ")[0]
+        sql = f"{runs} WHERE {' AND '.join(where)} ORDER BY n DESC LIMIT ?"
         rows = self._c.execute(sql, (*values, limit)).fetchall()
         return [row for row in map(_run, rows) if row is not None]
 
@@ -225,14 +188,19 @@ class SqliteTx:
     def verify(self, row: RunRow) -> str:
         """Why the chain of this run does not hold, or an empty string."""
         previous, last = GENESIS, _BEFORE_ALL
+        anchor = self._c.execute(_Q["anchor"], (row.n,)).fetchone()
+        anchored = False
         while True:
             rows = self._c.execute(_Q["record_after"], (row.n, last, 1000)).fetchall()
             for found in rows:
                 if not _fits(previous, row.n, found):
                     return f"row {found[0]} of the record does not fit the one before it"
                 previous, last = bytes(found[5]), found[0]
+                anchored = anchored or (last, previous) == anchor
             if len(rows) < 1000:
                 break
+        if not anchored:
+            return "the record does not hold what the run was last told"
         return "" if (last, previous) == (row.seq, row.head) else f"the record ends at {last}, the run says {row.seq}"
 
     def verify_snapshot(self, row: RunRow) -> str:
@@ -373,16 +341,11 @@ def _run(r: Any) -> RunRow | None:
     if r is None:
         return None
     try:
+        progress = from_json(bytes(r[13]).partition(b"\n")[2])
+        attempt, step, snapshot, in_flight, spent = progress
         return RunRow(
-            *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], r[7], r[8], r[9], r[10], r[11]),
-            *(
-                flights.validate_json(r[12]),
-                _spent.validate_json(r[13]),
-                documents.validate_json(r[14]),
-                r[15],
-                r[16],
-                r[17],
-            ),
+            *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], attempt, r[7], step, snapshot, r[8]),
+            *([CallRef(**ref) for ref in in_flight], Spent(**spent), documents.validate_json(r[9]), r[10], r[11], r[12]),
         )
     except (TypeError, ValueError) as error:
         raise _unreadable(f"the row of run {r[1]!r}", error) from error

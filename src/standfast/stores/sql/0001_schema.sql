@@ -1,6 +1,7 @@
 -- The first schema. Rowid tables with a UNIQUE index: faster and smaller than WITHOUT ROWID for rows of 2 KB.
 
--- A run: the columns are what guards and filters need, the rest is in `doc`.
+-- A run as the last verb or transition left it; how far its steps have got is in the newest row of its record.
+-- `seq` and `head` are that row's at the time: a record that was cut off before them is found.
 CREATE TABLE runs (
     n         INTEGER PRIMARY KEY,
     id        TEXT    NOT NULL UNIQUE,
@@ -9,13 +10,8 @@ CREATE TABLE runs (
     seq       INTEGER NOT NULL,
     head      BLOB    NOT NULL,
     fence     INTEGER NOT NULL,
-    attempt   INTEGER NOT NULL,
     epoch     INTEGER NOT NULL,
-    step      INTEGER NOT NULL,
-    snapshot  INTEGER NOT NULL,
     holder    TEXT,
-    in_flight TEXT    NOT NULL,
-    spent     TEXT    NOT NULL,
     doc       TEXT    NOT NULL,
     parent    TEXT,
     created   REAL    NOT NULL,
@@ -28,8 +24,8 @@ CREATE INDEX runs_holder ON runs (holder) WHERE holder IS NOT NULL;
 CREATE INDEX runs_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX runs_needs ON runs (needs) WHERE needs > 0;
 
--- The record: one row a commit of a run, hash-chained. `body` is a JSON list of events;
--- `state` is the snapshot before step `step`, if the commit made one.
+-- The record: one row a commit of a run, hash-chained. `body` is two lines of JSON: the events, and how far
+-- the run has got with them; `state` is the snapshot before step `step`, if the commit made one.
 CREATE TABLE record (
     run   INTEGER NOT NULL,
     seq   INTEGER NOT NULL,

@@ -1,36 +1,43 @@
 -- name: run_by_id
--- A run by its public id.
-SELECT n, id, agent, status, seq, head, fence, attempt, epoch, step, snapshot, holder, in_flight, spent, doc, parent, created, wake_at
-FROM runs WHERE id = ?;
+-- A run by its public id, with the newest row of its record.
+SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body
+FROM runs LEFT JOIN record r ON r.run = n AND r.seq = (SELECT max(seq) FROM record WHERE run = n) WHERE id = ?;
 
 -- name: run_by_n
--- A run by its row number.
-SELECT n, id, agent, status, seq, head, fence, attempt, epoch, step, snapshot, holder, in_flight, spent, doc, parent, created, wake_at
-FROM runs WHERE n = ?;
+-- A run by its row number, with the newest row of its record.
+SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body
+FROM runs LEFT JOIN record r ON r.run = n AND r.seq = (SELECT max(seq) FROM record WHERE run = n) WHERE n = ?;
 
 -- name: insert_run
 -- A new run; its record begins with the row that follows in the same transaction.
-INSERT INTO runs (id, agent, status, seq, head, fence, attempt, epoch, step, snapshot, holder, in_flight, spent, doc, parent, created, wake_at, needs)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: advance
--- The driver's own progress: loses (0 rows) to any verb, mail or other driver that came first.
-UPDATE runs SET seq = ?, head = ?, attempt = ?, step = ?, snapshot = ?, in_flight = ?, spent = ?
-WHERE n = ? AND seq = ? AND fence = ?;
+INSERT INTO runs (id, agent, status, seq, head, fence, epoch, holder, doc, parent, created, wake_at, needs)
+VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0);
 
 -- name: save_run
 -- Everything of a run that was read in this transaction.
-UPDATE runs SET status = ?, seq = ?, head = ?, fence = ?, attempt = ?, epoch = ?, step = ?, snapshot = ?, holder = ?, in_flight = ?,
-    spent = ?, doc = ?, wake_at = ?, needs = ?
-WHERE n = ? AND seq = ?;
+UPDATE runs SET status = ?, seq = ?, head = ?, fence = ?, epoch = ?, holder = ?, doc = ?, wake_at = ?, needs = ? WHERE n = ?;
+
+-- name: fence
+-- Whose run this is, as a number.
+SELECT fence FROM runs WHERE n = ?;
+
+-- name: anchor
+-- Where the record was at the last verb or transition.
+SELECT seq, head FROM runs WHERE n = ?;
+
+-- name: last_seq
+-- Where the record is now.
+SELECT max(seq) FROM record WHERE run = ?;
 
 -- name: save_doc
 -- The document of a run whose row was just advanced in this transaction.
 UPDATE runs SET doc = ? WHERE n = ?;
 
 -- name: append
--- One commit's events, chained to what was there.
-INSERT INTO record (run, seq, at, body, step, state, hash) VALUES (?, ?, ?, ?, ?, ?, ?);
+-- One commit's events, chained to what was there: loses (0 rows) to any verb, mail or other driver that came first.
+INSERT INTO record (run, seq, at, body, step, state, hash)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+WHERE coalesce((SELECT max(seq) FROM record WHERE run = ?1), 0) = ?8 AND (SELECT fence FROM runs WHERE n = ?1) = ?9;
 
 -- name: record_after
 -- The record of a run after a seq, oldest first.
