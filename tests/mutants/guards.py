@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import sqlite3
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,9 +14,10 @@ from pydantic import BaseModel
 from tests.races.sim import Node, Sim, simulate
 from tests.races.zoo import PAUSES, Op, Work, worker
 
-from standfast import Accepted, Budget, CheckAgain, Done, Handle, NotHappened, Run, agent, tool
+from standfast import Accepted, Budget, CheckAgain, Done, Handle, NotHappened, Run, Runtime, agent, tool
 from standfast import events as ev
 from standfast.stores.chain import link
+from standfast.stores.sqlite import connect_sqlite
 from standfast.testing import Lab, lab
 
 
@@ -93,11 +95,26 @@ def a_budget_of_calls_holds() -> None:
     _in_lab(scenario)
 
 
+class SlowToCommit:
+    """A disk on which a commit takes its time: it is left to the writer's thread."""
+
+    def __init__(self, path: str) -> None:
+        self._real = connect_sqlite(path)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        if sql == "COMMIT":
+            time.sleep(0.02)
+        return self._real.execute(sql, parameters)
+
+    def close(self) -> None:
+        self._real.close()
+
+
 def a_write_is_durable_before_its_result_is_used() -> None:
     """By the time a step sees the result of a write, a crash would not forget it."""
     known: list[bool] = []
 
-    async def scenario(runs: Lab) -> None:
+    async def main() -> None:
         async def step(run: Run[Nothing]) -> Done[int]:
             result = await run.call(send(1))
             row = runs.read(lambda tx: tx.run(run.id))
@@ -106,11 +123,11 @@ def a_write_is_durable_before_its_result_is_used() -> None:
             known.append(any(isinstance(e, ev.CallFinished) for e in events))
             return Done(result)
 
-        runs.agents["prudent"] = agent("prudent")(step)
-        run = await runs.start("prudent", Nothing())
-        await run.result(timeout=10)
+        prudent = agent("prudent")(step)
+        async with asyncio.timeout(20), Runtime(":memory:", agents=[prudent], connect=SlowToCommit) as runs:
+            await (await runs.start(prudent, Nothing())).result()
 
-    _in_lab(scenario)
+    asyncio.run(main())
     assert known == [True], known
 
 
@@ -185,6 +202,38 @@ def a_frozen_process_begins_nothing_that_was_taken_from_it() -> None:
         assert len(sim.world.of(key, "effect")) == 1, sim.world.of(key, "effect")
 
     for seed in range(4):  # its control thread may be awake before its event loop, or after
+        simulate(seed, scenario)
+
+
+def a_live_driver_keeps_its_run() -> None:
+    """Two processes that both live: the run is claimed once, and never taken."""
+
+    async def scenario(sim: Sim) -> None:
+        sim.world.rng = Slow(knows=True)
+        async with sim.processes("a", "b") as (a, _):
+            run = await a.start(worker, Work(program=[[Op(do="look", n=1)]]))
+            await asyncio.sleep(30)
+            row = a.read(lambda tx: tx.run(run.id))
+            assert row is not None
+            assert row.fence == 1, f"it was claimed {row.fence} times"
+
+    simulate(0, scenario)
+
+
+def an_accepted_cancel_is_never_beaten_by_done() -> None:
+    """Completion and cancellation race to one ending, and both sides are told the same (R11)."""
+
+    async def scenario(sim: Sim) -> None:
+        async with sim.processes("a") as (a,):
+            run = await a.start(worker, Work(program=[]))
+            for _ in range(sim.rng.randrange(25)):
+                await asyncio.sleep(0)
+            answer = await run.cancel()
+            await run.settled(timeout=10)
+            status = (await run.view()).status
+            assert (status == "cancelled") == isinstance(answer, Accepted), (status, answer)
+
+    for seed in range(150):
         simulate(seed, scenario)
 
 

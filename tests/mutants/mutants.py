@@ -25,43 +25,50 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit.py",
         "        if fresh.fence != session.fence:\n            raise Fenced",
         "        if False:\n            raise Fenced",
+        hint=125,
     ),
     Mutant(
         "a call of an earlier attempt is admitted",
         "commit.py",
         'row.status == "running" and row.attempt == a.attempt and not a.scope.closed',
         'row.status == "running"',
+        hint=258,
     ),
     Mutant(
         "calls are admitted while pausing or cancelling",
         "commit.py",
         'row.status == "running" and row.attempt == a.attempt',
         "row.attempt == a.attempt",
+        hint=11,
     ),
     Mutant(
         "a refused call goes on",
         "gate.py",
         "        if not admission.admitted:\n            await run.scope.park()",
         "        if False:\n            await run.scope.park()",
+        hint=15,
     ),
     Mutant(
         "the journal is not looked at",
         "gate.py",
         'if known is not None and (known.status == "finished" or known.error is not None):',
         "if False and known is not None:",
+        hint=5,
     ),
-    Mutant("keys outlive a rewind", "journal.py", 'f"{run}\\0{epoch}\\0{step}\\0"', 'f"{run}\\0{step}\\0"'),
+    Mutant("keys outlive a rewind", "journal.py", 'f"{run}\\0{epoch}\\0{step}\\0"', 'f"{run}\\0{step}\\0"', hint=14),
     Mutant(
         "a call of a dead driver is issued again without asking",
         "claiming.py",
         'call.status, call.left_by = "in_doubt", row.holder',
         'call.status = "not_begun"',
+        hint=21,
     ),
     Mutant(
         "a takeover does not raise the fence",
         "claiming.py",
         "    row.fence += 1\n",
         '    row.fence += row.status == "queued"\n',
+        hint=125,
     ),
     Mutant(
         "runs are taken from drivers that live",
@@ -69,31 +76,38 @@ MUTANTS: tuple[Mutant, ...] = (
         "if before is not None and not mine and not others.gone(tx, before):",
         "if False:",
         also=(("drivers/local.py", " and not self._gone(holder):", " and False:"),),
+        caught_by="a_live_driver_keeps_its_run",
     ),
-    Mutant("undo goes forward", "stops.py", "sorted(rows, key=lambda c: -c.n)", "sorted(rows, key=lambda c: c.n)"),
+    Mutant(
+        "undo goes forward", "stops.py", "sorted(rows, key=lambda c: -c.n)", "sorted(rows, key=lambda c: c.n)", hint=35
+    ),
     Mutant(
         "locks are not undone",
         "stops.py",
         'call.settles == "never" or undo == "all"',
         'undo == "all"',
+        hint=46,
     ),
     Mutant(
         "a boundary consumes mail it has not read",
         "commit.py",
         "            if mail.id in read:\n",
         "            if True:\n",
+        hint=80,
     ),
     Mutant(
         "mail is not given back by a cancel",
         "verbs/cancelling.py",
         '        *return_mail(tx, row, "cancelled"),\n',
         "",
+        hint=7,
     ),
     Mutant(
         "a boundary is taken although the step was set back",
         "commit.py",
         "allowed and row.attempt == boundary.attempt and row.doc.target is None",
         "allowed",
+        hint=72,
     ),
     Mutant(
         "done beats an accepted cancel",
@@ -107,6 +121,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "        if False:\n            assert",
             ),
         ),
+        caught_by="an_accepted_cancel_is_never_beaten_by_done",
     ),
     Mutant(
         "a cancel is settled while children live",
@@ -120,6 +135,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "            await s.write(mark)",
             ),
         ),
+        hint=240,
     ),
     Mutant(
         "a request id is ignored",
@@ -127,6 +143,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if ask.request_id is not None:\n        known = tx.answered(ask.request_id)\n"
         "        if known is not None:",
         "    if ask.request_id is not None:\n        known = None\n        if known is not None:",
+        hint=5,
     ),
     Mutant(
         "a silent process begins bodies",
@@ -154,12 +171,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "stepping.py",
         "            if scope.broken:\n                return",
         "            if False:\n                return",
+        hint=186,
     ),
     Mutant(
         "an answered question holds the run",
         "driver.py",
         'if row.status == "running" and not _settled(tx, row, name):',
         'if row.status == "running":',
+        hint=65,
     ),
     Mutant(
         "a closed attempt is asked no more",
@@ -167,6 +186,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "if scope.closed or run.number != scope.number or s.shut:",
         "if False:",
         also=(("commit.py", " and not a.scope.closed", ""),),
+        hint=258,
     ),
     Mutant(
         "the record's rows are not chained",

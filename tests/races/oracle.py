@@ -63,6 +63,7 @@ class Oracle:
         self._calls_are_closed()
         self._undone()
         self._lineage()
+        self._children_first()
         await self._tails()
         await self._model()
         await self._ended()
@@ -210,6 +211,16 @@ class Oracle:
         if SETTLES.get(row.tool) == "never" or receipt.undo == "all":
             return True
         return receipt.undo == "step" and (in_flight or SETTLES.get(row.tool) == "run")
+
+    def _children_first(self) -> None:
+        """A run ends after its children (R6)."""
+        for id_ in self._node.read(lambda tx: tx.children(self.row.id, live=False)):
+            child = self._node.read(lambda tx: _row(tx, id_))  # noqa: B023 - called at once
+            ended, own = child.doc.ended_at, self.row.doc.ended_at
+            must(
+                ended is not None and own is not None and ended <= own,
+                f"child {id_} ended at {ended}, its parent at {own}",
+            )
 
     # --- steps, state, mail ---------------------------------------------------------------------------
 

@@ -225,8 +225,8 @@ class Node(Runtime):
     def hold_still(self) -> None:
         """From now on no call passes its next point, until a freeze has ended."""
         self._points = self
-        assert self._env is not None
-        self._env.points = self
+        assert self._driving is not None
+        self._driving.env.points = self
         self._thaw.clear()
 
     async def freeze(self, seconds: float) -> None:
