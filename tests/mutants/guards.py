@@ -100,10 +100,12 @@ class SlowToCommit:
 
     def __init__(self, path: str) -> None:
         self._real = connect_sqlite(path)
+        self._writes = False
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        if sql == "COMMIT":
+        if sql == "COMMIT" and self._writes:
             time.sleep(0.02)
+        self._writes = sql == "BEGIN IMMEDIATE" or (self._writes and sql != "COMMIT")
         return self._real.execute(sql, parameters)
 
     def close(self) -> None:
