@@ -6,7 +6,19 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import JsonValue
 
@@ -147,6 +159,18 @@ def agent(
         )
 
     return decorate
+
+
+def _is_agent(thing: object) -> TypeGuard[Agent[Any, Any]]:
+    return isinstance(thing, Agent)
+
+
+def as_agent(given: Any) -> Agent[Any, Any]:
+    """An agent, from whatever carries one (a Pipeline does)."""
+    for one in (given, getattr(given, "agent", None)):
+        if _is_agent(one):
+            return one
+    raise Misuse(f"{given!r} is no agent", hint="decorate its step with @agent(...), or make a Pipeline")
 
 
 def step_types(step: Callable[..., Any]) -> tuple[Any, Any]:

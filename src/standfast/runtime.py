@@ -4,58 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import logging
 import os
-import sys
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeGuard, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 from pydantic_core import to_json
 
 from standfast import budget as budgets
-from standfast import events as ev
-from standfast import verbs
 from standfast.abc import Clock, Connect, Ids, Points, Tx
-from standfast.agent import Agent
+from standfast.agent import Agent, as_agent
 from standfast.clock import RandomIds, SystemClock
-from standfast.codec import JsonSchema, from_json
-from standfast.control import Ask, load
+from standfast.control import load
 from standfast.control_thread import ControlThread
-from standfast.drivers.local import LocalDriver
+from standfast.driver import Driver
+from standfast.driving import Driving, announce
 from standfast.env import Env
-from standfast.errors import (
-    DuplicateAgent,
-    Misuse,
-    NotStorable,
-    RunIdTaken,
-    StoreError,
-    UnknownAgent,
-    UnknownRun,
-    WrongState,
-)
+from standfast.errors import DuplicateAgent, Misuse, UnknownAgent, UnknownRun
 from standfast.events import Event
 from standfast.forking import fork_run
 from standfast.handle import Handle
 from standfast.hub import Hub
-from standfast.leases import LEASE_SECONDS, Lease, Others, proven_dead
-from standfast.records import LIVE, Budget, Json, PlanItem, RunView, Status
-from standfast.rows import RunDoc, RunRow
-from standfast.scope import TaskWatch
-from standfast.snapshots import pack
-from standfast.starting import blank_row, digest, new_run
-from standfast.stores.group import LOOK_SECONDS, GroupWriter
+from standfast.leases import LEASE_SECONDS, Lease, Others
+from standfast.records import Budget, RunView, Status
+from standfast.rows import RunRow
+from standfast.starting import start_once, state_for
+from standfast.stores.group import GroupWriter
 from standfast.stores.sqlite import SqliteStore, connect_sqlite
 from standfast.views import view_of
-
-log = logging.getLogger("standfast")
 
 S = TypeVar("S")
 R = TypeVar("R")
 T = TypeVar("T")
 
-SWITCH_INTERVAL = 0.0005  # a control thread beside busy Python code must not wait 5 ms for each statement
 TICK = 0.25
 
 
@@ -95,10 +76,7 @@ class Runtime:
         self._others = Others(lease_seconds)
         self._lease_seconds = lease_seconds
         self._thread: ControlThread | None = None
-        self._env: Env | None = None
-        self._local: LocalDriver | None = None
-        self._watch: TaskWatch | None = None
-        self._switch_interval = 0.0
+        self._driving: Driving | None = None
         self._trouble = ""
         self._performed: dict[str, int] | None = None  # counts of bodies begun, for tests
 
@@ -121,33 +99,24 @@ class Runtime:
             touched=self._touched,
             changed=self._changed,
             tick=self._tick,
-            lively=lambda: self.hub.watched or bool(self._local and self._local.active),
-            curious=lambda: self._local is None or self.hub.watches_others(self._local.active),
+            lively=lambda: self.hub.watched or bool(self._active),
+            curious=lambda: self._driving is None or self.hub.watches_others(self._active),
         )
         self._thread = thread
         if self._drives:
-            self._begin_driving()
+            self._driving = self._drive(thread)
         thread.start()
-        if self._local is not None:
-            self._local.look_soon()
+        if self._driving is not None:
+            self._driving.local.look_soon()
         return self
 
-    def _begin_driving(self) -> None:
+    def _drive(self, thread: ControlThread) -> Driving:
         loop = asyncio.get_running_loop()
         lease = Lease(self.ids.process(), sorted(self.agents), self._lease_seconds)
-
-        def enter(tx: Tx) -> None:
-            """Others may start runs of these agents by name from now on."""
-            for gone in filter(proven_dead, tx.leases()):
-                tx.drop_lease(gone.id)
-            lease.take(tx)
-            for agent in self.agents.values():
-                tx.put_contract(agent.contract_id, agent.name, agent.contract)
-
-        self._store.write(enter)
+        announce(self._store, lease, self.agents.values())
         writer = GroupWriter(self._store, loop)
         writer.on_trouble = self._storage_trouble
-        self._env = Env(
+        env = Env(
             self._store,
             writer,
             self.clock,
@@ -160,70 +129,31 @@ class Runtime:
             self._points,
             performed=self._performed,
         )
-        self._local = LocalDriver(self._env, self._others, self._concurrency)
-        self._share_looking(writer)
-        self._watch = TaskWatch(loop)
-        self._watch.install()
-        self._switch_interval = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_INTERVAL)
+        return Driving(env, self._others, self._concurrency, thread)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._local is not None:
-            await self._local.close()
-        self._end()
-
-    async def restart_driver(self) -> None:
-        """As if this process had been killed and another had taken its place; for tests."""
-        assert self._env is not None
-        assert self._local is not None
-        assert self._watch is not None
-        old, env = self._local, self._env
-        env.crashed = True
-        env.writer.close()
-        old.drop()
         assert self._thread is not None
-        # In the control thread: a tick of the old driver under way there would take the lease again.
-        await asyncio.wrap_future(self._thread.call(lambda: self._bury(env.lease.id)))
-        self._watch.remove()
-        sys.setswitchinterval(self._switch_interval)
-        self._begin_driving()
-        self._local.look_soon()
-
-    def _share_looking(self, writer: GroupWriter) -> None:
-        """A writer that commits all the time sees signals too: the control thread need not look as well."""
-        thread, local = self._thread, self._local
-        assert thread is not None
-        assert local is not None
-        writer.heard = thread.heard
-        writer.last_heard = lambda: thread.last_heard
-        thread.relieved = lambda: (
-            time.monotonic() - writer.looked < 2 * LOOK_SECONDS and not self.hub.watches_others(local.active)
-        )
-
-    def _bury(self, lease: str) -> None:
-        """The lease of a dead process proves nothing any more."""
-        self._store.write(lambda tx: tx.drop_lease(lease))
-
-    def _end(self) -> None:
-        assert self._thread is not None
+        if self._driving is not None:
+            await self._driving.local.close()
         self._thread.stop()
-        if self._env is not None:
-            assert self._watch is not None
-            self._env.writer.close()
-            if not self._env.crashed:
-                self._drop_lease(self._env.lease.id)
-            self._watch.remove()
-            sys.setswitchinterval(self._switch_interval)
+        if self._driving is not None:
+            self._driving.end()
         self._store.close()
         self._thread = None
 
-    def _drop_lease(self, lease: str) -> None:
-        try:
-            self._store.write(lambda tx: tx.drop_lease(lease))
-        except StoreError as error:
-            log.warning("standfast: the lease was not given back, others wait until this process is gone: %s", error)
+    async def restart_driver(self) -> None:
+        """As if this process had been killed and another had taken its place; for tests."""
+        old, thread = self._driving, self._thread
+        assert old is not None
+        assert thread is not None
+        old.crash()
+        # In the control thread: a tick of the old driver under way there would take the lease again.
+        await asyncio.wrap_future(thread.call(old.bury))
+        old.leave_loop()
+        self._driving = self._drive(thread)
+        self._driving.local.look_soon()
 
     # --- starting -------------------------------------------------------------------------------------
 
@@ -280,56 +210,41 @@ class Runtime:
             raise Misuse("a run id cannot be empty", hint="leave it out and one is made")
         if budget is not None:
             budgets.check(budget)
-        typed = None if code is None else state_for(code, state)
+        typed = state if code is None else state_for(code, state)
         run_id = id or self.ids.run()
 
-        def insert(tx: Tx) -> str:
-            if request_id is not None and (known := tx.answered(request_id)) is not None:
-                return known[0]
-            asked = (
-                digest(name, from_json(code.state_codec.dump(typed)))
-                if code is not None
-                else digest(name, plain_state(state))
+        def insert(tx: Tx) -> bool:
+            return start_once(
+                tx, code, name, typed, run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline
             )
-            old = tx.run(run_id)
-            if old is not None:
-                if old.agent == name and old.doc.start_digest == asked:
-                    return run_id
-                raise RunIdTaken(
-                    f"run {run_id!r} exists already, with another agent or state",
-                    hint="give another id, or leave it out and one is made",
-                )
-            if code is not None:
-                new_run(
-                    tx, code, typed, id=run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline
-                )
-            else:
-                start_by_name(
-                    tx, name, state, run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline
-                )
-            tx.signal(run_id)
-            if request_id is not None:
-                tx.remember(request_id, run_id, "start", "{}")
-            return run_id
 
-        return Handle(self, await self.control(insert))
+        return Handle(self, await self._insert_once(request_id, "start", run_id, insert))
 
     async def fork(self, source: Handle[R], at: int | None, state: Any, **ask: Any) -> Handle[R]:
         """See Handle.fork."""
         new_id = ask.pop("id") or self.ids.run()
         request_id = ask.pop("request_id")
 
-        def insert(tx: Tx) -> str:
-            if request_id is not None and (known := tx.answered(request_id)) is not None:
-                return known[0]
+        def insert(tx: Tx) -> bool:
             row = load(tx, source.id)
             fork_run(tx, row, at, state, self.agents.get(row.agent), new_id, **ask)
-            tx.signal(new_id)
-            if request_id is not None:
-                tx.remember(request_id, new_id, "fork", "{}")
-            return new_id
+            return True
 
-        return Handle(self, await self.control(insert))
+        return Handle(self, await self._insert_once(request_id, "fork", new_id, insert))
+
+    async def _insert_once(self, request_id: str | None, verb: str, id: str, insert: Callable[[Tx], bool]) -> str:  # noqa: A002
+        """The id of the new run, or of the one that this request made before."""
+
+        def act(tx: Tx) -> str:
+            if request_id is not None and (known := tx.answered(request_id)) is not None:
+                return known[0]
+            if insert(tx):
+                tx.signal(id)
+                if request_id is not None:
+                    tx.remember(request_id, id, verb, "{}")
+            return id
+
+        return await self.control(act)
 
     # --- looking ----------------------------------------------------------------------------------------
 
@@ -407,8 +322,13 @@ class Runtime:
         """What this process's driver of a run waits for; storage trouble comes first."""
         if self._trouble:
             return f"storage: {self._trouble}"
-        driver = self._local.active.get(run) if self._local is not None else None
+        driver = self._active.get(run)
         return driver.s.activity if driver is not None else ""
+
+    @property
+    def _active(self) -> dict[str, Driver]:
+        """The runs that this process drives now."""
+        return {} if self._driving is None else self._driving.local.active
 
     def is_dead(self, tx: Tx, holder: str) -> bool:
         return self._others.dead(tx, holder)
@@ -416,111 +336,20 @@ class Runtime:
     # --- in the control thread ------------------------------------------------------------------------------
 
     def _touched(self, ids: Sequence[str]) -> None:
-        if self._local is not None:
-            self._local.touched([*ids])
+        if self._driving is not None:
+            self._driving.local.touched([*ids])
         else:
             for id_ in ids:
                 self.hub.poke(id_)
 
     def _changed(self) -> None:
-        self.hub.poke_all(but=self._local.active if self._local is not None else ())
+        self.hub.poke_all(but=self._active)
 
     def _tick(self) -> float:
-        if self._local is not None:
-            self._local.tick()
-            self._ring()
+        if self._driving is not None:
+            self._driving.tick()
         return TICK
-
-    def _ring(self) -> None:
-        """Deadlines that have passed: questions get their default, runs are cancelled."""
-        now = self.clock.now()
-        due = self._store.read(lambda tx: tx.due(now))
-        if not due:
-            return
-
-        def act(tx: Tx) -> None:
-            for id_ in due:
-                row = tx.run(id_)
-                if row is None or row.status not in LIVE:
-                    continue
-                if row.doc.deadline is not None and row.doc.deadline <= now:
-                    ask = Ask(reason="its deadline has passed", trigger="deadline")
-                    if row.status != "cancelling":
-                        verbs.cancel_one(tx, row, ask, "step", soft=False, is_dead=self.is_dead)
-                else:
-                    verbs.time_out_questions(tx, row)
-
-        self._store.write(act)
-        assert self._thread is not None
-        self._thread.read_signals()
 
     def _storage_trouble(self, trouble: str) -> None:
         self._trouble = trouble
         self.hub.poke_all()
-
-
-def _is_agent(thing: object) -> TypeGuard[Agent[Any, Any]]:
-    return isinstance(thing, Agent)
-
-
-def as_agent(given: Any) -> Agent[Any, Any]:
-    """An agent, from whatever carries one (a Pipeline does)."""
-    for one in (given, getattr(given, "agent", None)):
-        if _is_agent(one):
-            return one
-    raise Misuse(f"{given!r} is no agent", hint="decorate its step with @agent(...), or make a Pipeline")
-
-
-def state_for(agent: Agent[Any, Any], state: Any) -> Any:
-    """The state as the agent's type, or WrongState."""
-    kind: Any = agent.state_type
-    given = type(state).__name__
-    if isinstance(kind, type) and isinstance(state, kind):
-        return state
-    from_a_dict = isinstance(state, dict)
-    try:
-        if from_a_dict:
-            return agent.state_codec.load(to_json(state))
-        return agent.state_codec.accept(state)
-    except NotStorable as error:
-        raise WrongState(
-            f"agent {agent.name} takes {getattr(kind, '__name__', kind)}, not {given}: {error.message}",
-            hint="no run was started; " + (error.hint or "give a state of that type"),
-        ) from error
-
-
-def plain_state(state: Any) -> Json:
-    """A state as JSON, where the agent's code is not here."""
-    plain = from_json(to_json(state))
-    if not isinstance(plain, dict):
-        raise WrongState("without the agent's code, the state must be an object", hint="give a dict")
-    return cast("Json", plain)
-
-
-def start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> RunRow:
-    """A run of an agent whose code is in another process: validated by its stored schema."""
-    found = tx.contract_of(name)
-    if found is None:
-        raise UnknownAgent(
-            f"no agent {name!r} is known here or in this store", hint="give the agent itself, or check its name"
-        )
-    contract_id, contract = found
-    plain = plain_state(state)
-    schema: Any = contract["state"]
-    JsonSchema.validate(schema, plain)
-    items: Any = contract.get("plan") or []
-    plan = [PlanItem(item, title) for item, title in items]
-    doc = RunDoc(
-        by=ask["by"],
-        labels=ask["labels"] or {},
-        deadline=ask["deadline"],
-        contract=contract_id,
-        start_digest=digest(name, plain),
-        budget=ask["budget"] or Budget(steps=1000),
-        plan=plan,
-    )
-    row = blank_row(run_id, name, doc, tx.now)
-    row.wake_at = ask["deadline"]
-    event = ev.RunStarted(agent=name, by=ask["by"], reason=ask["reason"], labels=doc.labels)
-    tx.insert_run(row, [event], pack(plan, to_json(plain)))
-    return row

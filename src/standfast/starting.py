@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.agent import Agent
-from standfast.codec import fingerprint, from_json
+from standfast.agent import DEFAULT_BUDGET, Agent
+from standfast.codec import JsonSchema, fingerprint, from_json, to_json
+from standfast.errors import NotStorable, RunIdTaken, UnknownAgent, WrongState
 from standfast.records import Budget, Json, PlanItem, Spent
 from standfast.rows import RunDoc, RunRow
 from standfast.snapshots import pack
 from standfast.stores.chain import GENESIS
+
+
+def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: str, **ask: Any) -> bool:  # noqa: A002
+    """Start the run; False if it is there already, from the same agent and state. Without code: by name."""
+    asked = digest(name, plain_state(state) if code is None else from_json(code.state_codec.dump(state)))
+    old = tx.run(id)
+    if old is not None:
+        if old.agent == name and old.doc.start_digest == asked:
+            return False
+        raise RunIdTaken(
+            f"run {id!r} exists already, with another agent or state",
+            hint="give another id, or leave it out and one is made",
+        )
+    if code is None:
+        _start_by_name(tx, name, state, id, **ask)
+    else:
+        new_run(tx, code, state, id=id, **ask)
+    return True
 
 
 def new_run(
@@ -79,3 +98,58 @@ def digest(agent: str, state: Any) -> str:
     """What tells one start from another with the same id."""
     asked: Json = {"agent": agent, "state": state}
     return fingerprint(asked)
+
+
+def state_for(agent: Agent[Any, Any], state: Any) -> Any:
+    """The state as the agent's type, or WrongState."""
+    kind: Any = agent.state_type
+    given = type(state).__name__
+    if isinstance(kind, type) and isinstance(state, kind):
+        return state
+    from_a_dict = isinstance(state, dict)
+    try:
+        if from_a_dict:
+            return agent.state_codec.load(to_json(state))
+        return agent.state_codec.accept(state)
+    except NotStorable as error:
+        raise WrongState(
+            f"agent {agent.name} takes {getattr(kind, '__name__', kind)}, not {given}: {error.message}",
+            hint="no run was started; " + (error.hint or "give a state of that type"),
+        ) from error
+
+
+def plain_state(state: Any) -> Json:
+    """A state as JSON, where the agent's code is not here."""
+    plain = from_json(to_json(state))
+    if not isinstance(plain, dict):
+        raise WrongState("without the agent's code, the state must be an object", hint="give a dict")
+    return cast("Json", plain)
+
+
+def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> RunRow:
+    """A run of an agent whose code is in another process: validated by its stored schema."""
+    found = tx.contract_of(name)
+    if found is None:
+        raise UnknownAgent(
+            f"no agent {name!r} is known here or in this store", hint="give the agent itself, or check its name"
+        )
+    contract_id, contract = found
+    plain = plain_state(state)
+    schema: Any = contract["state"]
+    JsonSchema.validate(schema, plain)
+    items: Any = contract.get("plan") or []
+    plan = [PlanItem(item, title) for item, title in items]
+    doc = RunDoc(
+        by=ask["by"],
+        labels=ask["labels"] or {},
+        deadline=ask["deadline"],
+        contract=contract_id,
+        start_digest=digest(name, plain),
+        budget=ask["budget"] or DEFAULT_BUDGET,
+        plan=plan,
+    )
+    row = blank_row(run_id, name, doc, tx.now)
+    row.wake_at = ask["deadline"]
+    event = ev.RunStarted(agent=name, by=ask["by"], reason=ask["reason"], labels=doc.labels)
+    tx.insert_run(row, [event], pack(plan, to_json(plain)))
+    return row

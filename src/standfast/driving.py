@@ -1,0 +1,118 @@
+"""What a process that drives runs holds besides its store: a lease, a writer, a driver and its event loop."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from standfast.abc import Tx
+from standfast.agent import Agent
+from standfast.control import Ask
+from standfast.control_thread import ControlThread
+from standfast.drivers.local import LocalDriver
+from standfast.env import Env
+from standfast.errors import StoreError
+from standfast.leases import Lease, Others, proven_dead
+from standfast.records import LIVE
+from standfast.scope import TaskWatch
+from standfast.stores.group import LOOK_SECONDS
+from standfast.stores.sqlite import SqliteStore
+from standfast.verbs import cancel_one, time_out_questions
+
+log = logging.getLogger("standfast")
+
+SWITCH_INTERVAL = 0.0005  # a control thread beside busy Python code must not wait 5 ms for each statement
+
+
+def announce(store: SqliteStore, lease: Lease, agents: Iterable[Agent[Any, Any]]) -> None:
+    """Others may start runs of these agents by name from now on."""
+
+    def enter(tx: Tx) -> None:
+        for gone in filter(proven_dead, tx.leases()):
+            tx.drop_lease(gone.id)
+        lease.take(tx)
+        for agent in agents:
+            tx.put_contract(agent.contract_id, agent.name, agent.contract)
+
+    store.write(enter)
+
+
+class Driving:
+    """One life of this process as a driver, from its lease to its end or its crash."""
+
+    def __init__(self, env: Env, others: Others, concurrency: int | None, thread: ControlThread) -> None:
+        self.env = env
+        self.local = LocalDriver(env, others, concurrency)
+        self._others = others
+        self._thread = thread
+        self._share_looking()
+        self._watch = TaskWatch(env.loop)
+        self._watch.install()
+        self._switch_interval = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_INTERVAL)
+
+    def _share_looking(self) -> None:
+        """A writer that commits all the time sees signals too: the control thread need not look as well."""
+        thread, writer = self._thread, self.env.writer
+        writer.heard = thread.heard
+        writer.last_heard = lambda: thread.last_heard
+        thread.relieved = lambda: (
+            time.monotonic() - writer.looked < 2 * LOOK_SECONDS and not self.env.hub.watches_others(self.local.active)
+        )
+
+    def tick(self) -> None:
+        """Keep the lease, look for work and ring; in the control thread."""
+        self.local.tick()
+        self._ring()
+
+    def _ring(self) -> None:
+        """Deadlines that have passed: questions get their default, runs are cancelled."""
+        now = self.env.clock.now()
+        due = self.env.store.read(lambda tx: tx.due(now))
+        if not due:
+            return
+
+        def act(tx: Tx) -> None:
+            for id_ in due:
+                row = tx.run(id_)
+                if row is None or row.status not in LIVE:
+                    continue
+                if row.doc.deadline is not None and row.doc.deadline <= now:
+                    ask = Ask(reason="its deadline has passed", trigger="deadline")
+                    if row.status != "cancelling":
+                        cancel_one(tx, row, ask, "step", soft=False, is_dead=self._others.dead)
+                else:
+                    time_out_questions(tx, row)
+
+        self.env.store.write(act)
+        self._thread.read_signals()
+
+    def crash(self) -> None:
+        """As if killed: nothing more is written or begun; the lease stays behind."""
+        self.env.crashed = True
+        self.env.writer.close()
+        self.local.drop()
+
+    def bury(self) -> None:
+        """The lease of a dead process proves nothing any more."""
+        self.env.store.write(lambda tx: tx.drop_lease(self.env.lease.id))
+
+    def end(self) -> None:
+        """Give the lease back, and leave the process as it was found."""
+        self.env.writer.close()
+        if not self.env.crashed:
+            try:
+                self.bury()
+            except StoreError as error:
+                log.warning(
+                    "standfast: the lease was not given back, others wait until this process is gone: %s", error
+                )
+        self.leave_loop()
+
+    def leave_loop(self) -> None:
+        """Event loop and interpreter are as they were."""
+        self._watch.remove()
+        sys.setswitchinterval(self._switch_interval)
