@@ -131,7 +131,7 @@ class StepCommit:
     def perform(self, tx: Tx) -> None:
         session = self.session
         row = session.row.copy()
-        if self._write(tx, row):
+        if row.fence == session.fence and self._write(tx, row):
             self.row = row
             return
         fresh = tx.run_n(row.n)

@@ -146,6 +146,8 @@ class Driver:
         def look(tx: Tx) -> tuple[RunRow, bytes, list[CallRow], str]:
             fresh = tx.run_n(row.n)
             assert fresh is not None
+            if fresh.fence != s.fence:  # never take up another driver's row: its fence would open our writes
+                raise Fenced(f"run {row.id} is driven by another process now")
             found = tx.snapshot(fresh)
             assert found is not None, f"run {row.id} has no snapshot"
             rows = tx.calls_of_step(fresh.n, fresh.epoch, fresh.step)
