@@ -52,8 +52,8 @@ class LocalDriver:
 
     def _look(self) -> None:
         self._scheduled = False
-        if self._closing or self._env.crashed:
-            return
+        if self._closing or self._env.crashed or not self._env.lease.fresh:
+            return  # what a silent process claims would be taken from it at once: its next tick looks again
         try:
             candidates = self._env.store.read(lambda tx: tx.claimable())
         except StoreError:
