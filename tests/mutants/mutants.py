@@ -175,7 +175,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "an answered question holds the run",
-        "driver.py",
+        "supervising.py",
         'if row.status == "running" and not _settled(tx, row, name):',
         'if row.status == "running":',
         hint=65,

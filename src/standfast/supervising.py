@@ -1,0 +1,284 @@
+"""One attempt at a step after the other: begun from what is durable, watched, stopped when a verb or a hold asks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.endings import Endings
+from standfast.errors import Fenced, NotStorable
+from standfast.events import Event
+from standfast.family import hold_at_cap
+from standfast.journal import Journal
+from standfast.outliving import still_left
+from standfast.plan import Plan
+from standfast.questions import withdraw
+from standfast.records import Hold, Residue, Spent, Status
+from standfast.rows import CallRow, RunRow, Stop
+from standfast.run import Run
+from standfast.scope import Attempt, current_attempt
+from standfast.session import Session
+from standfast.snapshots import unpack
+from standfast.stepping import Stepper, Turn, told
+from standfast.stopping import Mode, Stopping
+from standfast.stops import enter, hold, partial_output
+
+IDLE_QUESTIONS = 0.05
+
+
+class Supervisor:
+    """Watches over the attempts of one driven run."""
+
+    def __init__(self, session: Session, endings: Endings) -> None:
+        self._s = session
+        self._endings = endings
+        self._stepper: asyncio.Task[Turn] | None = None
+        self._extra_residue: list[Residue] = []
+        self.releasing = ""  # why the run is let go of; empty while it is kept
+
+    async def attempt(self) -> bool:
+        """Take the step until the attempt is over; False if its state cannot be read."""
+        try:
+            self._begin_attempt()
+        except NotStorable as error:
+            await self._endings.held_for_error(told(error))
+            return False
+        try:
+            await self._supervise()
+        finally:
+            if self._stepper is not None and not self._stepper.done() and self._s.attempt is not None:
+                self._s.attempt.closed = True
+        return True
+
+    def _begin_attempt(self) -> None:
+        """Load what is durable, and take the step from its beginning."""
+        s = self._s
+        row = s.row
+
+        def look(tx: Tx) -> tuple[RunRow, bytes, list[CallRow], str]:
+            fresh = tx.run_n(row.n)
+            assert fresh is not None
+            if fresh.fence != s.fence:  # never take up another driver's row: its fence would open our writes
+                raise Fenced(f"run {row.id} is driven by another process now")
+            found = tx.snapshot(fresh)
+            assert found is not None, f"run {row.id} has no snapshot"
+            rows = tx.calls_of_step(fresh.n, fresh.epoch, fresh.step)
+            return fresh, found[1], rows, partial_output(tx, fresh) if fresh.attempt > 1 else ""
+
+        s.row, snapshot, rows, text = s.env.store.read(look)
+        row = s.row
+        plan, raw = unpack(snapshot)
+        state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
+        s.step = row.step
+        s.spent = Spent(**{f: getattr(row.spent, f) for f in Spent.__slots__})
+        s.repeated = row.doc.repeated
+        s.journal = Journal(row.id, row.epoch, row.step)
+        s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn"}
+        s.journal.values = dict(row.doc.values)
+        s.interruption = s.journal.interruption(text)
+        s.stop_asked = None
+        s.shut = False
+        s.outcomes = []
+        scope = s.attempt = Attempt(row.attempt, s.wake.set)
+        run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step))
+        run.plan.changed = plan != row.doc.plan  # a step set back takes its changes of the plan back
+        stepper = Stepper(s, scope, state, run)
+        token = current_attempt.set(scope)
+        try:
+            task = s.env.loop.create_task(stepper.steps(), name=f"standfast {row.id}")
+        finally:
+            current_attempt.reset(token)
+        scope.main = task
+        scope.spawned.discard(task)
+        task.add_done_callback(lambda _: s.wake.set())
+        self._stepper = task
+
+    async def _supervise(self) -> None:
+        """Until the attempt is over: by itself, by a verb, or by a hold."""
+        s = self._s
+        scope = s.attempt
+        stepper = self._stepper
+        assert scope is not None
+        assert stepper is not None
+        while True:
+            await self.woken()
+            if s.row.status in ("pausing", "cancelling"):
+                await self.stop(self._mode())
+                return
+            if s.row.status != "running":
+                return
+            if s.row.attempt > scope.number or (scope.closed and not stepper.done()):
+                await self._set_back()
+                return
+            if self.releasing:
+                await self.stop("pause")
+                return
+            if s.stop_asked is not None:
+                await self._hold()
+                return
+            if stepper.done():
+                await self._end_turn(stepper.result())
+                if self._is("pausing"):
+                    await self.stop("pause")
+                return
+            if s.answers and not s.flights and not await self._siblings_go_on():
+                s.ask_stop("asks", f"{len(s.answers)} question(s) wait for a person")
+
+    def _is(self, status: Status) -> bool:
+        """Is the run in this status now? What was true before an await need not be."""
+        return self._s.row.status == status
+
+    async def woken(self) -> None:
+        """Until something has happened to the run; Fenced if it was taken away."""
+        s = self._s
+        await s.wake.wait()
+        s.wake.clear()
+        if s.fenced:
+            raise Fenced(f"run {s.row.id} is driven by another process now")
+        if s.noticed:
+            s.noticed = False
+            await self.reload()
+
+    async def reload(self) -> None:
+        """See what a verb has done to the run."""
+        s = self._s
+        n, ids = s.row.n, list(s.answers)
+
+        def look(tx: Tx) -> tuple[RunRow | None, list[CallRow]]:
+            return tx.run_n(n), [c for i in ids if (c := tx.call(n, i)) is not None]
+
+        row, rows = s.env.store.read(look)
+        assert row is not None
+        if row.fence != s.fence:
+            raise Fenced(f"run {row.id} is driven by another process now")
+        if (row.seq >= s.row.seq and s.pending is None) or row.status != "running" or row.attempt > s.row.attempt:
+            s.row = row
+        for call in rows:
+            future = s.answers.get(call.id)
+            if call.status != "asking" and future is not None and not future.done():
+                future.set_result(call)
+
+    async def _siblings_go_on(self) -> bool:
+        """Is anything of the step still doing something besides waiting for a person?"""
+        s = self._s
+        await asyncio.sleep(IDLE_QUESTIONS)
+        waiting = [f for f in s.answers.values() if not f.done()]
+        return bool(s.flights) or not waiting or s.noticed or (self._stepper is not None and self._stepper.done())
+
+    def _mode(self) -> Mode:
+        row = self._s.row
+        if row.status != "cancelling":
+            return "pause"
+        return "soft" if row.doc.stop is not None and row.doc.stop.soft else "cancel"
+
+    async def stop(self, mode: Mode) -> None:
+        """Stop the attempt, and harden when a cancel comes while it drains."""
+        s = self._s
+        s.shut = True
+        stopping = Stopping(s, mode)
+        work = asyncio.ensure_future(stopping.stop())
+        work.add_done_callback(lambda _: s.wake.set())
+        while not work.done():
+            await self.woken()
+            if s.row.status == "cancelling":
+                stopping.harden(self._mode())
+        self._extra_residue = work.result()
+        await self._keep_outcomes()
+        if self._stepper is not None and self._stepper.done() and not self._stepper.cancelled():
+            turn = self._stepper.result()
+            if turn.kind in ("done", "idle", "error") and s.row.status in ("pausing", "cancelling"):
+                await self._end_turn(turn)
+
+    async def _keep_outcomes(self) -> None:
+        """Write how the calls that the stop found in flight have ended."""
+        s = self._s
+        outcomes, s.outcomes = s.outcomes, []
+        residue, self._extra_residue = [*self._extra_residue, *still_left(s, self._extra_residue)], []
+        begun = list(s.begun)
+
+        def act(_: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            stop = row.doc.stop
+            if stop is None:
+                return None, [], None
+            known = {f.call.id for f in stop.outcomes}
+            named = {c.id for c in stop.in_flight}
+            stop.outcomes += [
+                f for f in outcomes if f.call.id not in known and (f.call.id in named or f.outcome == "still_running")
+            ]
+            stop.residue += residue
+            stop.calls_after = len({i for i, at in begun if at > stop.accepted_at and i not in named})
+            left: list[Event] = [ev.LeftBehind(what=r.what, where=r.why) for r in residue]
+            drained = ev.VerbNoted(verb="drained", by=None, text=f"{len(outcomes)} call(s) in flight")
+            return None, left or [drained], None
+
+        if s.row.doc.stop is not None:
+            await s.write(act)
+
+    async def _set_back(self) -> None:
+        """A redirect for right now (or a refused boundary): the step is taken again from its snapshot."""
+        s = self._s
+        await self.stop("pause")
+        if s.row.status == "running":
+            s.note(
+                ev.StepSetBack(
+                    step=s.row.step, attempt=s.row.attempt, why="redirected" if s.row.doc.set_back else "overtaken"
+                )
+            )
+            await s.flushed()
+
+    async def _hold(self) -> None:
+        """The run itself cannot go on: pausing first, so that people see what is waited for."""
+        s = self._s
+        assert s.stop_asked is not None
+        name, text, data = s.stop_asked
+        if name in ("budget", "loop"):
+            await self._hold_at_cap(str(data or s.row.id), name, text)
+            return
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            gone = withdraw(tx, row, waiting) if name == "asks" else []
+            if row.status == "running" and not _settled(tx, row, name):
+                hold(row, name, tx.now, text, data)
+                if name == "user":
+                    row.doc.step_once = False
+                row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=list(row.in_flight))
+                enter(row, "pausing", tx.now)
+                asked = ev.PauseAsked(by=None, reason=f"{name}: {text}", in_flight=row.in_flight, status="pausing")
+                return None, [*gone, asked], None
+            return None, gone, None
+
+        waiting = set(s.answers)
+        await s.flushed()
+        await s.write(act)
+        await self.stop(self._mode())
+
+    async def _hold_at_cap(self, run: str, name: Hold, text: str) -> None:
+        """The cap may be this run's or one of a run above it."""
+        s = self._s
+        await s.flushed()
+        await s.env.unfenced(lambda tx: hold_at_cap(tx, run, name, text))
+        await self.reload()
+        await self.stop(self._mode())
+
+    async def _end_turn(self, turn: Turn) -> None:
+        s = self._s
+        await s.flushed_or_fenced()
+        if turn.kind == "error" and s.agent.on_error == "fail" and s.row.status == "running":
+            await self._fail(turn)
+        elif s.row.status == "running" or turn.kind != "error":
+            await self._endings.turn(turn)
+
+    async def _fail(self, turn: Turn) -> None:
+        """What is in flight is cut before anything of it is undone."""
+        assert turn.error is not None
+        if await self._endings.begin_failing(turn.error):
+            await self.stop("cancel")
+            await self._endings.fail(turn.error)
+
+
+def _settled(tx: Tx, row: RunRow, name: Hold) -> bool:
+    """Was what this hold would wait for decided while it was on its way? Then nobody would ever lift it."""
+    waits_for = {"asks": ("asking",), "in_doubt": ("in_doubt", "check")}.get(name)
+    return waits_for is not None and not any(c.status in waits_for for c in tx.open_calls(row.n))
