@@ -19,7 +19,7 @@ from standfast.errors import StoreBusy, StoreError
 T = TypeVar("T")
 
 BUSY_POLL = 0.005
-IDLE_POLL = 0.02
+IDLE_POLL = 0.05
 
 
 class ControlThread:
