@@ -17,25 +17,21 @@ from typing import (
     Any,
     Generic,
     NoReturn,
-    NotRequired,
     ParamSpec,
     Protocol,
     TypeVar,
     Unpack,
-    cast,
     get_args,
-    get_origin,
-    get_type_hints,
     overload,
 )
 
-from pydantic import ConfigDict
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
-from standfast.codec import Codec, canonical, from_json, to_json
+from standfast.codec import Codec, canonical, to_json
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
+from standfast.signature import Signature, bad_tool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,19 +127,17 @@ class Tool(Generic[P, R]):
         self.module: str = fn.__module__
         self.qualname: str = fn.__qualname__
         self._check_declaration()
-        hints = self._type_hints()
-        self._positional, self._names, self._defaults = self._parameters()
+        read = Signature(fn, self.name, before)
+        self._positional, self._names, self._defaults = read.positional, read.names, read.defaults
         self._sorted_names = sorted(self._names)
-        returns = hints.pop("return", Any)
-        self.is_async: bool = inspect.iscoroutinefunction(fn)
-        if get_origin(returns) in (Awaitable, Coroutine):  # a plain function that hands out a coroutine
-            self.is_async, returns = True, get_args(returns)[-1]
+        self.is_async: bool = read.is_async
         # What is exactly a word, a number or a truth value reads back as itself: no codec is needed to know that.
-        plain = [(name, kind) for name, kind in hints.items() if kind in _PLAIN]
+        plain = [(name, kind) for name, kind in read.hints.items() if kind in _PLAIN]
         self._plain_types = plain if len(plain) == len(self._names) else None
-        self._plain_result = returns if returns in _PLAIN else None
-        self._arguments: Codec[dict[str, Any]] = self._argument_codec(hints)
-        self._result: Codec[R] = self._codec(Any if returns is NoReturn else returns, "its result")
+        self._plain_result = read.returns if read.returns in _PLAIN else None
+        self._arguments = read.arguments
+        self._argument_schema = read.argument_schema
+        self._result: Codec[R] = read.result
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The call, not yet performed. NotStorable names an argument that cannot be stored."""
@@ -275,71 +269,6 @@ class Tool(Generic[P, R]):
             if given is not None and not _is_async(given):
                 raise self._bad(f"{what}= is not an async function", f"write it as async def {what}(...)")
 
-    def _parameters(self) -> tuple[list[str], dict[str, None], dict[str, Any]]:
-        """The names that may be given by position, all names, and the defaults."""
-        positional: list[str] = []
-        names: dict[str, None] = {}  # in order
-        defaults: dict[str, Any] = {}
-        for parameter in inspect.signature(self.fn).parameters.values():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-                raise self._bad(
-                    f"parameter {parameter} has no name that arguments could be stored by",
-                    "name every parameter; no *args, **kwargs or positional-only ones",
-                )
-            names[parameter.name] = None
-            if parameter.kind is not parameter.KEYWORD_ONLY:
-                positional.append(parameter.name)
-            if parameter.default is not parameter.empty:
-                defaults[parameter.name] = parameter.default
-        if self.before is not None:
-            try:
-                inspect.signature(self.before).bind(**names)
-            except TypeError as error:
-                raise self._bad(f"before= does not fit: {error}", "it takes the same arguments as the tool") from error
-        return positional, names, defaults
-
-    def _type_hints(self) -> dict[str, Any]:
-        try:
-            return get_type_hints(self.fn, include_extras=True)
-        except NameError as error:
-            raise self._bad(
-                f"its annotations name {error.name!r}, which is not known in module {self.module}",
-                "define the type at module level, before the tool, and not under TYPE_CHECKING",
-            ) from error
-        except TypeError as error:
-            raise self._bad(f"its annotations cannot be read: {error}", "use types that Python can evaluate") from error
-
-    def _argument_codec(self, hints: dict[str, Any]) -> Codec[dict[str, Any]]:
-        types = {name: hints.get(name, Any) for name in self._names}
-        for name, type_ in types.items():
-            self._codec(type_, f"parameter {name}")
-        optional = {name: NotRequired[types[name]] for name in self._defaults}
-        # A dict by name, and not a model: any parameter name will do.
-        make_typed_dict: Any = TypedDict
-        arguments = make_typed_dict(self.name, {**types, **optional})
-        arguments.__pydantic_config__ = ConfigDict(extra="forbid")
-        codec: Codec[dict[str, Any]] = self._codec(arguments, "its arguments")
-        schema = {**codec.schema, "title": self.name}
-        properties = cast("dict[str, Any]", schema.setdefault("properties", {}))
-        for name, default in self._defaults.items():
-            try:
-                properties[name] = {**properties[name], "default": from_json(Codec[Any](types[name]).dump(default))}
-            except NotStorable as error:
-                raise self._bad(
-                    f"the default of {name} is not of its type: {error.message}",
-                    f"annotate it as what it is, say {name}: ... | None" if default is None else "change one of them",
-                ) from error
-        self._argument_schema: Json = schema
-        return codec
-
-    def _codec(self, type_: Any, what: str) -> Codec[Any]:
-        try:
-            codec = Codec[Any](type_)
-            codec.schema  # noqa: B018 - found now, not in the middle of a run
-        except NotStorable as error:
-            raise self._bad(f"{what} cannot be stored: {error.message}", error.hint) from error
-        return codec
-
     def _refuse_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         """Raise the TypeError that the plain function would raise."""
         inspect.signature(self.fn).bind(*args, **kwargs)
@@ -351,7 +280,7 @@ class Tool(Generic[P, R]):
         )
 
     def _bad(self, why: str, hint: str) -> BadTool:
-        return BadTool(f"tool {self.name}: {why}", hint=hint)
+        return bad_tool(self.name, why, hint)
 
 
 class Decorator(Protocol):
