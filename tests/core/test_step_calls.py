@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 from tests.core.looking import status_is
+from tests.core.remembering import Mem, wait_outside, world
 from tests.helpers import eventually
 
 from standfast import (
@@ -17,7 +16,6 @@ from standfast import (
     ChildCancelled,
     Done,
     Idle,
-    Log,
     Run,
     Runtime,
     agent,
@@ -29,36 +27,7 @@ from standfast import (
 )
 from standfast.testing import lab
 
-
-class Mem(BaseModel):
-    n: int = 0
-    seen: list[Any] = []
-    chat: Log[str] = Log()
-
-
-class World:
-    def __init__(self) -> None:
-        self.now_running = 0
-        self.most_running = 0
-        self.seen: list[Any] = []
-        self.door = asyncio.Event()
-
-
-world: World
-
-
-@pytest.fixture(autouse=True)
-async def fresh_world() -> AsyncIterator[None]:
-    global world
-    world = World()
-    yield
-    world.door.set()
-
-
-@tool(effect="read")
-async def wait_outside() -> str:
-    await world.door.wait()
-    return "in"
+pytestmark = pytest.mark.usefixtures("fresh_worlds")
 
 
 # --- call_all --------------------------------------------------------------------------------------
