@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from standfast import Handle, RunView
+
 
 async def eventually(look: Callable[[], Any], timeout: float = 10) -> Any:
     """The first truthy value of `look()` (awaited if need be); fails after `timeout` seconds."""
@@ -20,3 +22,14 @@ async def eventually(look: Callable[[], Any], timeout: float = 10) -> Any:
             return found
         assert loop.time() < end, f"not so within {timeout} s"
         await asyncio.sleep(0.01)
+
+
+async def held(run: Handle[Any], *holds: str) -> RunView:
+    """The view, once the run is paused with exactly these holds."""
+    async with asyncio.timeout(10):
+        while True:
+            view = await run.view()
+            if view.status == "paused" and set(view.holds) == set(holds):
+                return view
+            assert view.status not in ("done", "cancelled", "failed"), view
+            await asyncio.sleep(0.01)

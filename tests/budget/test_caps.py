@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.budget.world import Loop, a_world, held, looper, putter, streamer
-from tests.helpers import eventually
+from tests.budget.world import Loop, a_world, looper, putter, streamer
+from tests.helpers import eventually, held
 
 from standfast import Budget, Choice, Misuse, Refused, RunCancelled
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.budget.world import Loop, a_world, grandparent, held, parent
+from tests.budget.world import Loop, a_world, grandparent, parent
+from tests.helpers import held
 
 from standfast import Budget, RunCancelled
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.budget.world import Loop, a_world, held, poller, stubborn
+from tests.budget.world import Loop, a_world, poller, stubborn
+from tests.helpers import held
 
 from standfast import Budget, RunCancelled
 

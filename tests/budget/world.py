@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from standfast import Done, Handle, Performed, Run, RunView, agent, child, sleep, spend, tool, use
+from standfast import Done, Performed, Run, agent, child, sleep, spend, tool, use
 from standfast.testing import Lab, lab
 
 
@@ -116,14 +116,3 @@ async def a_world() -> AsyncIterator[tuple[Lab, World]]:
     world = World()
     async with lab([looper, streamer, putter, poller, stubborn, parent, grandparent], provide={World: world}) as runs:
         yield runs, world
-
-
-async def held(run: Handle[Any], *holds: str) -> RunView:
-    """The view, once the run is paused with exactly these holds."""
-    async with asyncio.timeout(10):
-        while True:
-            view = await run.view()
-            if view.status == "paused" and set(view.holds) == set(holds):
-                return view
-            assert view.status not in ("done", "cancelled", "failed"), view
-            await asyncio.sleep(0.01)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from pydantic import BaseModel
+from tests.core.looking import status_is
+from tests.helpers import eventually
 
 from standfast import Done, Run, agent, say, tool
+from standfast.testing import Lab
 
 
 class World:
@@ -78,3 +82,12 @@ async def stream(prompt: str) -> str:
     await world.door.wait()
     say("three")
     return "one two three"
+
+
+async def paused_before_step_one(runs: Lab) -> Any:
+    run = await runs.start(sender, Work())
+    await eventually(lambda: world.sent == ["a"])
+    await run.pause()
+    world.door.set()
+    await status_is(run, "paused")
+    return run

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from tests.core.looking import events_of, status_is
-from tests.core.sending import Work, look_up, reader, sender, talker, world
+from tests.core.sending import Work, look_up, paused_before_step_one, reader, sender, talker, world
 from tests.helpers import eventually
 
 from standfast import Accepted, Done, Refused, Run, Runtime, agent, ask, tool
 from standfast import events as ev
 from standfast.records import RunView
-from standfast.testing import Lab, lab
+from standfast.testing import lab
 
 pytestmark = pytest.mark.usefixtures("fresh_worlds")
 
@@ -208,15 +208,6 @@ async def test_resume_says_what_stands_in_the_way() -> None:
         assert (await run.view()).holds == ("user",)
         assert await run.resume()
         assert await run.result() == "left"
-
-
-async def paused_before_step_one(runs: Lab) -> Any:
-    run = await runs.start(sender, Work())
-    await eventually(lambda: world.sent == ["a"])
-    await run.pause()
-    world.door.set()
-    await status_is(run, "paused")
-    return run
 
 
 async def test_step_once_takes_one_step_and_holds_again() -> None:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from tests.core.looking import events_of, status_is
-from tests.core.sending import Work, sender, world
+from tests.core.sending import paused_before_step_one, sender, world
 from tests.helpers import eventually
 
 from standfast import events as ev
-from standfast.testing import Lab, lab
+from standfast.testing import lab
 
 pytestmark = pytest.mark.usefixtures("fresh_worlds")
-
-
-async def paused_before_step_one(runs: Lab) -> Any:
-    run = await runs.start(sender, Work())
-    await eventually(lambda: world.sent == ["a"])
-    await run.pause()
-    world.door.set()
-    await status_is(run, "paused")
-    return run
 
 
 async def test_the_one_line_diff_is_in_the_view_and_in_the_resume_event() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.helpers import eventually
-from tests.questions.world import Note, a_world, dict_spender, held, quiet, sender, spender
+from tests.helpers import eventually, held
+from tests.questions.world import Note, a_world, dict_spender, quiet, sender, spender
 
 from standfast import Choice, NotHappened, Refused, WrongState
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.helpers import eventually
-from tests.questions.world import Note, a_world, asker, held, juggler, patient
+from tests.helpers import eventually, held
+from tests.questions.world import Note, a_world, asker, juggler, patient
 
 from standfast import Refused, WrongState
 

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.questions.world import Note, a_world, held, payer
+from tests.helpers import held
+from tests.questions.world import Note, a_world, payer
 
 from standfast import CheckAgain, Happened, NotHappened, Refused, TooLate, WrongState
 from standfast.abc import Point

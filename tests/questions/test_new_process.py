@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.helpers import eventually
-from tests.questions.world import held
+from tests.helpers import eventually, held
 
 from standfast import Happened, NotHappened, Runtime
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pydantic import BaseModel
-from tests.helpers import eventually
-from tests.questions.world import World, held, look, send
+from tests.helpers import eventually, held
+from tests.questions.world import World, look, send
 
 from standfast import Done, Run, agent, tool, use
 from standfast.testing import lab

@@ -14,12 +14,10 @@ from standfast import (
     CallFailed,
     CallTimedOut,
     Done,
-    Handle,
     Happened,
     NotHappened,
     Performed,
     Run,
-    RunView,
     agent,
     ask,
     idempotency_key,
@@ -161,14 +159,3 @@ async def a_world(**options: Any) -> AsyncIterator[tuple[Lab, World]]:
     world = World()
     async with lab(AGENTS, provide={World: world}, **options) as runs:
         yield runs, world
-
-
-async def held(run: Handle[Any], *holds: str) -> RunView:
-    """The view, once the run is paused with exactly these holds."""
-    async with asyncio.timeout(10):
-        while True:
-            view = await run.view()
-            if view.status == "paused" and set(view.holds) == set(holds):
-                return view
-            assert view.status not in ("done", "cancelled", "failed"), view
-            await asyncio.sleep(0.01)

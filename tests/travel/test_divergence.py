@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 from pydantic import BaseModel
-from tests.travel.world import a_world, held, read, wait, write
+from tests.helpers import held
+from tests.travel.world import a_world, read, wait, write
 
 from standfast import Done, Run, RunHeld, agent
 

@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.travel.world import Trip, World, a_world, held, stopped_in_step, traveller
+from tests.helpers import held
+from tests.travel.world import Trip, World, a_world, stopped_in_step, traveller
 
 from standfast import Misuse, Refused, Runtime, StandfastError, TooLate, WrongState
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.helpers import eventually
-from tests.travel.world import Trip, a_world, held, traveller
+from tests.helpers import eventually, held
+from tests.travel.world import Trip, a_world, traveller
 
 
 async def test_a_failed_read_is_issued_again_on_resume_after_the_error() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.travel.world import Trip, a_world, held, stopped_in_step, traveller
+from tests.helpers import held
+from tests.travel.world import Trip, a_world, stopped_in_step, traveller
 
 from standfast import Misuse, WrongState
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from pydantic import BaseModel
-from tests.helpers import eventually
-from tests.travel.world import Trip, a_world, held, read, stopped_in_step, traveller, wait, write
+from tests.helpers import eventually, held
+from tests.travel.world import Trip, a_world, read, stopped_in_step, traveller, wait, write
 
 from standfast import Done, KeyReused, NotHappened, Run, RunHeld, agent
 

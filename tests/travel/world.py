@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pydantic import BaseModel
+from tests.helpers import held
 
 from standfast import (
     CallFailed,
@@ -18,7 +19,6 @@ from standfast import (
     NotPerformed,
     Performed,
     Run,
-    RunView,
     agent,
     idempotency_key,
     tool,
@@ -105,17 +105,6 @@ async def a_world(*agents: Any) -> AsyncIterator[tuple[Lab, World]]:
     world = World()
     async with lab([traveller, *agents], provide={World: world}) as runs:
         yield runs, world
-
-
-async def held(run: Handle[Any], *holds: str) -> RunView:
-    """The view, once the run is paused with exactly these holds."""
-    async with asyncio.timeout(10):
-        while True:
-            view = await run.view()
-            if view.status == "paused" and set(view.holds) == set(holds):
-                return view
-            assert view.status not in ("done", "cancelled", "failed"), view
-            await asyncio.sleep(0.01)
 
 
 async def stopped_in_step(runs: Lab, steps: list[list[str]], **options: Any) -> Handle[Any]:
