@@ -58,7 +58,9 @@ class SqliteTx:
         row.seq, row.head = 0, GENESIS
         self.save(row, events, state=state)
 
-    def advance(self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None) -> bool:
+    def advance(
+        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None
+    ) -> bool:
         if not events:  # nothing that anybody must see: only the guard is asked
             return bool(self._c.execute(_Q["last_seq"], (row.n,)).fetchone()[0] == seq)
         return self._append(row, events, seq, step, state, row.fence)
@@ -345,7 +347,14 @@ def _run(r: Any) -> RunRow | None:
         attempt, step, snapshot, in_flight, spent = progress
         return RunRow(
             *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], attempt, r[7], step, snapshot, r[8]),
-            *([CallRef(**ref) for ref in in_flight], Spent(**spent), documents.validate_json(r[9]), r[10], r[11], r[12]),
+            *(
+                [CallRef(**ref) for ref in in_flight],
+                Spent(**spent),
+                documents.validate_json(r[9]),
+                r[10],
+                r[11],
+                r[12],
+            ),
         )
     except (TypeError, ValueError) as error:
         raise _unreadable(f"the row of run {r[1]!r}", error) from error
