@@ -26,7 +26,7 @@ from tests.races.virtual import VirtualClock, VirtualLoop
 from tests.races.world import Process, World
 from tests.races.zoo import AGENTS
 
-from standfast import Runtime, control_thread, leases, runtime
+from standfast import Runtime, control_thread, driving, leases, runtime
 from standfast.abc import Point, Tx
 from standfast.drivers import local
 from standfast.leases import Others
@@ -286,7 +286,7 @@ class Sim:
 @contextlib.contextmanager
 def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
     control = type("SeededControl", (LoopControl,), {"hooks": hooks})
-    time = SimpleNamespace(monotonic=loop.time)
+    time = SimpleNamespace(monotonic=loop.time, perf_counter=loop.time)
     with (
         mock.patch.object(runtime, "ControlThread", control),
         mock.patch.object(leases, "time", time),
@@ -294,7 +294,8 @@ def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
             leases, "start_time", lambda _: "the same"
         ),  # one real process: its death proves nothing here
         mock.patch.object(local, "time", time),
-        mock.patch.object(group, "SLOW_COMMIT", 1e9),
+        mock.patch.object(driving, "time", time),
+        mock.patch.object(group, "time", time),
     ):
         yield
 
