@@ -129,6 +129,22 @@ async def test_resume_while_pausing_is_taken_when_the_pause_has_settled() -> Non
         assert (resumed.by, resumed.note) == ("ann", "go on then")
 
 
+async def test_a_pause_takes_back_a_resume_that_waits_for_the_pause_to_settle() -> None:
+    """R3: the last word counts, and it is in the record."""
+    async with lab([sender]) as runs:
+        run = await runs.start(sender, Work())
+        await eventually(lambda: world.sent == ["a"])
+        assert await run.pause()
+        assert await run.resume()
+        assert await run.pause(by="ann", reason="no, wait")
+        world.door.set()
+        view = await status_is(run, "paused")
+        assert (view.holds, view.step) == (("user",), 1)
+        assert [e.reason for e in await events_of(run, ev.PauseAsked)] == ["", "no, wait"]
+        assert await run.resume()
+        assert await run.result() == 2
+
+
 # --- resume --------------------------------------------------------------------------------------
 
 

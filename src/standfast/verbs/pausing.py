@@ -17,7 +17,8 @@ from standfast.stops import enter, hold
 
 def pause(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     """The gate closes at this commit, for live descendants too."""
-    if row.status == "pausing" and "user" in row.doc.holds and row.doc.target is None:
+    pausing = row.status == "pausing" and "user" in row.doc.holds
+    if pausing and row.doc.target is None and row.doc.resume_noted is None:
         return Accepted(tx.now, row.seq, tuple(row.in_flight), note="it is pausing already")
     in_flight = _pause_one(tx, row, ask)
     return Accepted(tx.now, row.seq, tuple(in_flight))
