@@ -41,8 +41,8 @@ class Preparing:
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             still = any(c.status in ("in_doubt", "check") for c in tx.open_calls(row.n))
-            if not stale and not still:
-                return None, [], None  # settled meanwhile, by a person or a late result
+            if row.doc.target is not None or (not stale and not still):
+                return None, [], None  # settled meanwhile, by a person or a late result; or left behind by a rewind
             if stale:
                 hold(row, "stale", tx.now, "; ".join(stale), back)
             if still:
@@ -157,7 +157,7 @@ class Preparing:
 
         def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
             now = tx.call(row.n, call.id)
-            if now is None or now.status not in ("in_doubt", "check"):
+            if now is None or now.undo is not None or now.status not in ("in_doubt", "check"):
                 return False, [], None
             if now.status == status:
                 return True, [], None

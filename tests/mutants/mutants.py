@@ -162,7 +162,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a probe's word beats a late result",
         "preparing.py",
-        'if now is None or now.status not in ("in_doubt", "check"):',
+        'if now is None or now.undo is not None or now.status not in ("in_doubt", "check"):',
         "if now is None:",
         caught_by="a_late_result_stands_against_a_probe_that_does_not_know",
     ),

@@ -92,9 +92,9 @@ SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before
 FROM calls WHERE run = ? AND effect IN ('write', 'irreversible') ORDER BY n DESC;
 
 -- name: open_calls
--- Calls of a run that wait for a person or a probe.
+-- Calls of a run that wait for a person or a probe; the ledger decides about those that are taken back.
 SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
-FROM calls WHERE run = ? AND status IN ('asking', 'in_doubt', 'check') ORDER BY n;
+FROM calls WHERE run = ? AND status IN ('asking', 'in_doubt', 'check') AND undo IS NULL ORDER BY n;
 
 -- name: insert_mail
 -- A redirect or message, durable from here on.
