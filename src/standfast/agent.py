@@ -23,7 +23,7 @@ from typing import (
 from pydantic import JsonValue
 
 from standfast.codec import Codec, StateCodec, fingerprint
-from standfast.errors import Misuse
+from standfast.errors import BadTool, Misuse
 from standfast.records import Budget, Done, Idle, Json
 from standfast.tool import Tool
 from standfast.tools_of import tools_of
@@ -92,9 +92,11 @@ class Agent(Generic[S, R]):
 
     @cached_property
     def tools(self) -> dict[str, Tool[..., Any]]:
-        """The tools this agent can reach: given to it, or named in its code."""
-        found = {t.name: t for t in tools_of(self._functions())}
-        found.update({t.name: t for t in self._given_tools})
+        """The tools this agent can reach: given to it, or named in its code. A name means one of them."""
+        found: dict[str, Tool[..., Any]] = {}
+        for one in (*tools_of(self._functions()), *self._given_tools):
+            if found.setdefault(one.name, one) is not one:
+                raise self._two_of(one.name)
         return found
 
     def tool(self, name: str) -> Tool[..., Any] | None:
@@ -102,8 +104,17 @@ class Agent(Generic[S, R]):
         return self._seen.get(name) or self.tools.get(name)
 
     def saw(self, tool: Tool[..., Any]) -> None:
-        """Remember a tool that no reading of the code would have found."""
+        """Remember a tool that no reading of the code would have found; a step may make the same one anew."""
+        known = self.tool(tool.name)
+        if known is not None and known is not tool and not known.same_code(tool):
+            raise self._two_of(tool.name)
         self._seen[tool.name] = tool
+
+    def _two_of(self, name: str) -> BadTool:
+        return BadTool(
+            f"agent {self.name} has two tools called {name!r}",
+            hint="a call is undone and looked up by its tool's name: give one of them another, @tool(name=...)",
+        )
 
     @cached_property
     def contract(self) -> Json:

@@ -154,6 +154,7 @@ class Gate:
         before: bytes | None = None
         facts: list[str] = []
         if effects:
+            s.agent.saw(tool)
             if s.journal.rows:
                 await self._diverges(run, call, id_)
             if tool.before is not None:

@@ -11,11 +11,12 @@ from typing import Any, TypeVar, overload
 
 from pydantic_core import to_json
 
+from standfast import arguments
 from standfast import budget as budgets
 from standfast.abc import Clock, Connect, Ids, Points, Tx
 from standfast.agent import Agent, as_agent
 from standfast.clock import RandomIds, SystemClock
-from standfast.control import load
+from standfast.control import Ask, load
 from standfast.control_thread import ControlThread
 from standfast.driver import Driver
 from standfast.driving import Driving, announce
@@ -65,6 +66,7 @@ class Runtime:
             if one.name in self.agents and self.agents[one.name] is not one:
                 raise DuplicateAgent(f"two agents are called {one.name!r}", hint="names tell runs apart: rename one")
             self.agents[one.name] = one
+            _ = one.tools  # BadTool here, not in the middle of a run
         self._clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.hub = Hub()
@@ -166,7 +168,7 @@ class Runtime:
         id: str | None = ...,
         by: str | None = ...,
         reason: str = ...,
-        budget: Budget | None = ...,
+        budget: Budget | dict[str, Any] | None = ...,
         labels: dict[str, str] | None = ...,
         deadline: float | None = ...,
         request_id: str | None = ...,
@@ -180,7 +182,7 @@ class Runtime:
         id: str | None = ...,
         by: str | None = ...,
         reason: str = ...,
-        budget: Budget | None = ...,
+        budget: Budget | dict[str, Any] | None = ...,
         labels: dict[str, str] | None = ...,
         deadline: float | None = ...,
         request_id: str | None = ...,
@@ -193,7 +195,7 @@ class Runtime:
         id: str | None = None,  # noqa: A002
         by: str | None = None,
         reason: str = "",
-        budget: Budget | None = None,
+        budget: Budget | dict[str, Any] | None = None,
         labels: dict[str, str] | None = None,
         deadline: float | None = None,
         request_id: str | None = None,
@@ -206,23 +208,31 @@ class Runtime:
         code = self.agents.get(name) if isinstance(agent, str) else as_agent(agent)
         if code is not None and not isinstance(agent, str) and self._drives and name not in self.agents:
             raise UnknownAgent(f"agent {name!r} was not given to this runtime", hint="Runtime(..., agents=[...])")
-        if id is not None and not id.strip():
+        if id is not None and not arguments.text("id", id).strip():
             raise Misuse("a run id cannot be empty", hint="leave it out and one is made")
-        if budget is not None:
-            budgets.check(budget)
+        arguments.text_or_none("by", by)
+        arguments.text("reason", reason)
+        arguments.text_or_none("request_id", request_id)
+        labels = None if labels is None else arguments.texts_by_name("labels", labels)
+        if deadline is not None:
+            arguments.number("deadline", deadline, "give seconds since the epoch: time.time() + 60, or a datetime's .timestamp()")
+        caps = None if budget is None else budgets.given(budget)
         typed = state if code is None else state_for(code, state)
         run_id = id or self.ids.run()
 
         def insert(tx: Tx) -> bool:
             return start_once(
-                tx, code, name, typed, run_id, by=by, reason=reason, budget=budget, labels=labels, deadline=deadline
+                tx, code, name, typed, run_id, by=by, reason=reason, budget=caps, labels=labels, deadline=deadline
             )
 
         return Handle(self, await self._insert_once(request_id, "start", run_id, insert))
 
     async def fork(self, source: Handle[R], at: int | None, state: Any, **ask: Any) -> Handle[R]:
         """See Handle.fork."""
-        new_id = ask.pop("id") or self.ids.run()
+        new_id = arguments.text_or_none("id", ask.pop("id")) or self.ids.run()
+        Ask(**{name: ask[name] for name in ("by", "reason", "request_id")})
+        if at is not None:
+            arguments.whole("at", at, "give the number of a step")
         request_id = ask.pop("request_id")
 
         def insert(tx: Tx) -> bool:

@@ -379,11 +379,12 @@ class Session:
         return False
 
     def tool_of(self, row: CallRow) -> Tool[..., Any] | None:
-        """The code of a ledger row, this agent's or a child's."""
-        found = self.agent.tool(row.tool)
-        if found is not None:
-            return found
-        return next((t for a in self.env.agents.values() if (t := a.tool(row.tool)) is not None), None)
+        """The code of a ledger row, as the agent that performed it means the name: this run's, or a child's."""
+        if row.run == self.row.n:
+            return self.agent.tool(row.tool)
+        owner = self.env.store.read(lambda tx: tx.run_n(row.run))
+        agent = self.env.agents.get(owner.agent) if owner is not None else None
+        return agent.tool(row.tool) if agent is not None else None
 
     async def wait_for_code(self, what: str) -> None:
         """Park until another driver takes the run, because this one lacks code for it."""

@@ -238,6 +238,14 @@ class Tool(Generic[P, R]):
             "result_schema": self.result_schema,
         }
 
+    def same_code(self, other: Tool[..., Any]) -> bool:
+        """Is the other one this tool, made anew by the same lines of code?"""
+
+        def code(tool: Tool[..., Any]) -> list[Any]:
+            return [getattr(part, "__code__", part) for part in (tool.fn, tool.before, tool.undo, tool.probe)]
+
+        return code(self) == code(other)
+
     def __repr__(self) -> str:
         return f"<tool {self.name} ({self.effect})>"
 
