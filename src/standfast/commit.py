@@ -39,6 +39,7 @@ class Boundary:
     snapshot: bytes
     logs: list[LogRows]
     read_mail: list[str]
+    changes: int = 0  # how many changes of its commit are of the step it ends; the rest are of the next
 
 
 @dataclass(slots=True)
@@ -230,11 +231,19 @@ class StepCommit:
             for log, first, bodies in boundary.logs:
                 tx.append_log(log, first, bodies)
             self._consume(tx, row, boundary)
-        change = self.change
-        if boundary is not None and _step_leaves_traces(row.doc):
-            change = [*change, _forget_step]
+        change = self._changes(row.doc)
         if change:
             row.doc = tx.change_doc(row, change)
+
+    def _changes(self, doc: RunDoc) -> list[Callable[[RunDoc], None]]:
+        """A step's traces end with its boundary; what the next step noted stands only if the boundary does."""
+        if self.boundary is None:
+            return self.change
+        of_step, of_next = self.change[: self.boundary.changes], self.change[self.boundary.changes :]
+        if self.boundary_refused:
+            return of_step
+        forget = [_forget_step] if of_step or _step_leaves_traces(doc) else []
+        return [*of_step, *forget, *of_next]
 
     def _consume(self, tx: Tx, row: RunRow, boundary: Boundary) -> None:
         if not boundary.read_mail:

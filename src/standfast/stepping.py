@@ -105,6 +105,7 @@ class Stepper:
             await s.flush(pending)  # a step without calls: every boundary is a commit
         commit = s.commit()
         commit.boundary = boundary
+        boundary.changes = len(commit.change)
         s.spent.steps += 1
         s.step += 1
         scope.number += 1
