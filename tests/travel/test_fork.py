@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import held
 from tests.travel.world import Trip, a_world, stopped_in_step, traveller
 
-from standfast import Misuse, WrongState
+from standfast import Misuse, Refused, WrongState
 
 
 async def test_a_cancelled_run_is_picked_up_from_its_last_step() -> None:
@@ -93,3 +93,20 @@ async def test_a_fork_that_makes_no_sense_is_refused_and_nothing_is_written() ->
         with pytest.raises(Misuse):
             await run.fork(at=0, id=run.id)
         assert len(await runs.list()) == 1
+
+
+async def test_a_fork_cannot_go_back_to_before_it_was_forked() -> None:
+    """R10: it has no steps from before; the refusal names the first one there is."""
+    async with a_world() as (runs, world):
+        source = await runs.start(traveller, Trip(steps=[["read:a"], ["read:b"], ["read:c"], ["wait"]]))
+        await runs.until(source, call="wait")
+        fork = await source.fork(at=2)
+        await runs.until(fork, call="wait")
+        for refused in (await fork.rewind(0), await fork.redirect("anew", from_step=1)):
+            assert isinstance(refused, Refused)
+            assert "step 2" in refused.why
+        assert await fork.rewind(2)
+        assert (await held(fork, "user")).step == 2
+        world.open.set()
+        await fork.resume()
+        assert await fork.result(timeout=10) == ["a!", "b!", "c!"]

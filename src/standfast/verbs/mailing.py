@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import Act, Ask, IsDead, saved, storable
@@ -20,7 +21,7 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
     """Rewrite the next step, or an earlier one."""
     if when not in ("now", "next"):
         raise Misuse(f"redirect(when={when!r}) is unknown", hint='use "now" or "next"')
-    if not text.strip():
+    if not arguments.text("text", text).strip():
         raise Misuse("a redirect needs a text", hint="say what the agent should do instead")
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
@@ -29,7 +30,7 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
             return Refused(f"agent {row.agent} takes no redirects", (Choice("cancel", {}, "cancel the run"),))
         mail = MailRow(run=row.n, id=mail_id, kind="redirect", text=text, when=when, by=ask.by, at=tx.now)
         if from_step is not None:
-            step = step_of(row, from_step)
+            step = step_of(tx, row, from_step)
             if isinstance(step, Refused):
                 return step
             mail.when = "now"
@@ -42,8 +43,7 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
             if row.status == "running":
                 row.attempt += 1
         else:
-            begun = row.status in ("running", "pausing") or tx.calls_of_step(row.n, row.epoch, row.step)
-            mail.not_before = row.step + 1 if begun else row.step
+            mail.not_before = _next_step(tx, row)
         return _deliver(tx, row, mail, f"redirect: {_short(text)}")
 
     return act
@@ -53,13 +53,22 @@ def message(text: str, data: JsonValue, when: When, mail_id: str) -> Act:
     """A thought beside the task."""
     if when not in ("now", "next", "later"):
         raise Misuse(f"message(when={when!r}) is unknown", hint='use "now", "next" or "later"')
+    arguments.text("text", text)
     data = from_json(storable(data))
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         mail = MailRow(run=row.n, id=mail_id, kind="message", text=text, data=data, when=when, by=ask.by, at=tx.now)
+        if when != "now":
+            mail.not_before = _next_step(tx, row)
         return _deliver(tx, row, mail)
 
     return act
+
+
+def _next_step(tx: Tx, row: RunRow) -> int:
+    """The first step that has not begun: a step in progress is not changed by mail that can wait."""
+    begun = row.status in ("running", "pausing") or row.doc.values or tx.calls_of_step(row.n, row.epoch, row.step)
+    return row.step + 1 if begun else row.step
 
 
 def _deliver(tx: Tx, row: RunRow, mail: MailRow, change: str = "") -> Accepted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import Act, Ask, IsDead, load, saved, stop_by
@@ -25,7 +26,7 @@ def rewind(to: int | str, is_dead: IsDead) -> Act:
     """Undo a step and everything later, and hold the run before it."""
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
-        step = step_of(row, to)
+        step = step_of(tx, row, to)
         return (
             step if isinstance(step, Refused) else rewind_to(tx, row, ask, Target(step, "paused"), is_dead, None, None)
         )
@@ -33,7 +34,7 @@ def rewind(to: int | str, is_dead: IsDead) -> Act:
     return act
 
 
-def step_of(row: RunRow, to: int | str) -> int | Refused:
+def step_of(tx: Tx, row: RunRow, to: int | str) -> int | Refused:
     """A step by its number, or by the id of the plan item that it began."""
     if isinstance(to, str):
         item = next((i for i in row.doc.plan if i.id == to), None)
@@ -42,8 +43,11 @@ def step_of(row: RunRow, to: int | str) -> int | Refused:
         if item.step is None:
             return Refused(f"plan item {to!r} has not begun yet; redirect without from_step instead")
         to = item.step
-    if isinstance(to, bool) or to < 0 or to > row.step:
+    if arguments.whole("a step", to, "give its number, or the id of a plan item") < 0 or to > row.step:
         return Refused(f"there is no step {to}: the run is at step {row.step}")
+    if tx.snapshot(row, to) is None:  # a fork has no snapshots from before it
+        first = next(step for step in range(to, row.step + 1) if tx.snapshot(row, step) is not None)
+        return Refused(f"there is no step {to}: the first of this run is step {first}, where it was forked")
     return to
 
 
