@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import (
@@ -127,6 +128,7 @@ class Agent(Generic[S, R]):
             "result": cast("JsonValue", self.result_codec.schema),
             "tools": tools,
             "redirects": self.redirects,
+            "budget": cast("JsonValue", asdict(self.budget)),
             "plan": [[item, title] for item, title in self.plan()],
         }
 
@@ -136,6 +138,12 @@ class Agent(Generic[S, R]):
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
+
+
+def contract_budget(contract: Json) -> Budget:
+    """The budget in a contract, for a process that has no more of the agent than that."""
+    caps = cast("dict[str, Any] | None", contract.get("budget"))
+    return DEFAULT_BUDGET if caps is None else Budget(**caps)
 
 
 def agent(

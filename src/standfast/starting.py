@@ -7,18 +7,19 @@ from typing import Any, cast
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.agent import DEFAULT_BUDGET, Agent
-from standfast.codec import JsonSchema, fingerprint, from_json, to_json
+from standfast.agent import Agent, contract_budget
+from standfast.codec import JsonSchema, from_json, to_json
 from standfast.errors import NotStorable, RunIdTaken, UnknownAgent, WrongState
 from standfast.records import Budget, Json, PlanItem, Spent
 from standfast.rows import RunDoc, RunRow
 from standfast.snapshots import pack
+from standfast.start_digest import start_digest
 from standfast.stores.chain import GENESIS
 
 
 def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: str, **ask: Any) -> bool:  # noqa: A002
     """Start the run; False if it is there already, from the same agent and state. Without code: by name."""
-    asked = digest(name, plain_state(state) if code is None else from_json(code.state_codec.dump(state)))
+    asked = _digest_by_name(tx, name, state) if code is None else _digest(code, state)
     old = tx.run(id)
     if old is not None:
         if old.agent == name and old.doc.start_digest == asked:
@@ -59,8 +60,8 @@ def new_run(
         labels=labels or {},
         deadline=deadline,
         contract=agent.contract_id,
-        start_digest=digest(agent.name, from_json(agent.state_codec.dump(state))),
-        budget=budgets.check(budgets.raised(agent.budget, budget) if budget else agent.budget),
+        start_digest=_digest(agent, state),
+        budget=_budget(agent.budget, budget),
         plan=plan,
         parent_call=parent_call,
     )
@@ -94,10 +95,14 @@ def blank_row(id: str, agent: str, doc: RunDoc, now: float, parent: str | None =
     )
 
 
-def digest(agent: str, state: Any) -> str:
-    """What tells one start from another with the same id."""
-    asked: Json = {"agent": agent, "state": state}
-    return fingerprint(asked)
+def _digest(agent: Agent[Any, Any], state: Any) -> str:
+    codec = agent.state_codec
+    return start_digest(agent.name, from_json(codec.dump(state)), codec.schema)
+
+
+def _digest_by_name(tx: Tx, name: str, state: Any) -> str:
+    schema: Any = _contract_of(tx, name)[1]["state"]
+    return start_digest(name, plain_state(state), schema)
 
 
 def state_for(agent: Agent[Any, Any], state: Any) -> Any:
@@ -126,14 +131,22 @@ def plain_state(state: Any) -> Json:
     return cast("Json", plain)
 
 
-def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> RunRow:
-    """A run of an agent whose code is in another process: validated by its stored schema."""
+def _contract_of(tx: Tx, name: str) -> tuple[str, Json]:
     found = tx.contract_of(name)
     if found is None:
         raise UnknownAgent(
             f"no agent {name!r} is known here or in this store", hint="give the agent itself, or check its name"
         )
-    contract_id, contract = found
+    return found
+
+
+def _budget(of_agent: Budget, asked: Budget | None) -> Budget:
+    return budgets.check(budgets.raised(of_agent, asked) if asked else of_agent)
+
+
+def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> RunRow:
+    """A run of an agent whose code is in another process: validated by its stored schema."""
+    contract_id, contract = _contract_of(tx, name)
     plain = plain_state(state)
     schema: Any = contract["state"]
     JsonSchema.validate(schema, plain)
@@ -144,8 +157,8 @@ def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> Ru
         labels=ask["labels"] or {},
         deadline=ask["deadline"],
         contract=contract_id,
-        start_digest=digest(name, plain),
-        budget=ask["budget"] or DEFAULT_BUDGET,
+        start_digest=start_digest(name, plain, schema),
+        budget=_budget(contract_budget(contract), ask["budget"]),
         plan=plan,
     )
     row = blank_row(run_id, name, doc, tx.now)
