@@ -124,6 +124,11 @@ def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:
     return found
 
 
+def state_may_differ(old: Json, agent: Agent[Any, Any]) -> bool:
+    """Is there something to migrate? A state of the same schema and version is what it was."""
+    return any(old.get(part) != agent.contract[part] for part in ("state", "version"))
+
+
 def _tools(contract: Json) -> dict[str, Json]:
     return cast("dict[str, Json]", contract.get("tools") or {})
 

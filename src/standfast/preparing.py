@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.contained import contain
 from standfast.errors import StoreDamaged
 from standfast.events import Event
-from standfast.freshness import contract_differences
+from standfast.freshness import contract_differences, state_may_differ
 from standfast.leases import known_dead
 from standfast.performed import probe
 from standfast.records import Happened, NotHappened
@@ -18,6 +19,7 @@ from standfast.snapshots import pack, unpack
 from standfast.stops import enter, hold
 
 if TYPE_CHECKING:
+    from standfast.agent import Agent
     from standfast.session import Session
 
 
@@ -71,11 +73,9 @@ class Preparing:
         changed = contract_differences(old or {}, agent)
         if not changed:
             await self._adopt(None)
-        elif agent.migrate is not None:
+        elif agent.migrate is not None and state_may_differ(old or {}, agent):
             plan, raw = unpack(snapshot)
-            state = agent.migrate(s.agent_json(raw))
-            if inspect.isawaitable(state):
-                state = await state
+            state = await contain(lambda: _migrated(agent, s.agent_json(raw)))
             new, logs = agent.state_codec.dump_new(agent.state_codec.accept(state))
             await self._adopt(pack(plan, new), logs, f"migrated: {'; '.join(changed)}")
 
@@ -169,3 +169,10 @@ class Preparing:
             return True, [ev.CallResolved(call=call.id, decision=decision, by=None, reason="its probe")], None
 
         return await self.s.write(act)
+
+
+async def _migrated(agent: Agent[Any, Any], old: Any) -> Any:
+    """The state as the agent's own code makes it fit."""
+    assert agent.migrate is not None
+    state = agent.migrate(old)
+    return await state if inspect.isawaitable(state) else state

@@ -278,3 +278,19 @@ async def test_a_new_process_with_changed_code_after_kill_9(worker: Worker) -> N
     ended = await worker.drive("migrating")  # ... but the code that comes next knows better
     assert ended["status"] == "done"
     assert worker.world() == ["write mine", "waiting", "waiting", "through"]
+
+
+async def test_a_changed_tool_alone_is_held_and_its_state_is_not_migrated(path: Path) -> None:
+    """R16: migrate= was written for another state; the one there is fits already."""
+    migrated: list[Any] = []
+
+    def migrate(old: Any) -> Old:
+        migrated.append(old)
+        return Old(n=100)
+
+    await paused(path, stepper(Old))
+    view, state = await resumed(path, stepper(Old, fetch_more, migrate=migrate))
+    assert (view.status, set(view.holds)) == ("paused", {"stale"})
+    assert "fetch" in view.waiting_for
+    assert migrated == []
+    assert state.n == 0
