@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from standfast.events import Event
 from standfast.quick_events import Quick
-from standfast.records import Json
+from standfast.records import Json, Status
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow
 
 T = TypeVar("T")
@@ -186,7 +186,9 @@ class Tx(Protocol):
         needs: bool | None,
         limit: int,
         before: str | None,
-    ) -> list[RunRow]: ...
+    ) -> list[tuple[str, str, Status]]:
+        """Id, agent and status of each, newest first: known even of a run whose row is damaged."""
+        ...
 
 
 class GroupWriter(Protocol):

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from standfast import arguments
 from standfast.errors import Misuse
 from standfast.records import Budget, Spent
 
@@ -40,6 +41,8 @@ def repeats(budget: Budget, repeated: tuple[str, int]) -> str:
 
 def given(budget: Budget | Mapping[str, Any]) -> Budget:
     """A budget, or the JSON of one as choices carry it; Misuse if it makes no sense."""
+    if not isinstance(budget, Budget | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Misuse(f"{budget!r} is no budget", hint="give Budget(...) or a dict of its caps")
     if not isinstance(budget, Budget):
         unknown = sorted(set(budget) - {*_CAPS, "repeats", "then"})
         if unknown:
@@ -52,7 +55,10 @@ def check(budget: Budget) -> Budget:
     """The budget itself, or Misuse if it makes no sense."""
     for name in (*_CAPS, "repeats"):
         cap = getattr(budget, name)
-        if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int | float) or cap < 0):
+        if cap is None:
+            continue
+        kind = arguments.number if name in ("cost", "seconds") else arguments.whole
+        if kind(f"a budget's {name}", cap, "give a number, or None for no cap") < 0:
             raise Misuse(f"a budget of {name}={cap!r} makes no sense", hint="give a number, or None for no cap")
     if budget.then not in ("pause", "cancel"):
         raise Misuse(f"then={budget.then!r} is unknown", hint='use "pause" or "cancel"')

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast, overload
 
 from pydantic import JsonValue
 
+from standfast import arguments
 from standfast.agent import Agent
 from standfast.codec import Codec, canonical, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
@@ -90,10 +91,12 @@ def ask(
     default: Any = ...,
 ) -> Call[Any]:
     """Ask a person. The run is paused(asks) once only questions are left; the answer survives restarts."""
-    if not question.strip():
+    if not arguments.text("question", question).strip():
         raise Misuse("ask() needs a question", hint="say what the person should decide")
     if timeout is None and default is not ...:
         raise Misuse("ask(default=...) needs a timeout", hint="the default is given when the time is up")
+    if timeout is not None:
+        arguments.number("timeout", timeout, "give seconds, or None to wait for ever")
     codec: Codec[Any] = Codec(type)
     offered: list[JsonValue] | None = None
     if options is not None:
@@ -105,7 +108,7 @@ def ask(
 
 def sleep(seconds: float) -> Call[None]:
     """Wait; a pause or restart in between does not make it longer."""
-    if seconds < 0:
+    if arguments.number("seconds", seconds) < 0:
         raise Misuse("sleep() takes no negative time", hint="0 is the shortest")
     return _SLEEP(seconds)
 

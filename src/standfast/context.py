@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, cast
 
+from standfast import arguments
 from standfast.errors import Misuse, OutsideACall
 
 T = TypeVar("T")
@@ -81,11 +82,14 @@ def use(type_: type[T]) -> T:
 
 def say(text: str) -> None:
     """Add to this call's output: shown live, kept when the call is cut."""
-    _context("say()").say(text)
+    _context("say()").say(arguments.text("say(text)", text))
 
 
 def spend(input_tokens: int = 0, output_tokens: int = 0, cost: float = 0) -> None:
     """Count what this call used into the run's budget."""
+    arguments.whole("input_tokens", input_tokens)
+    arguments.whole("output_tokens", output_tokens)
+    arguments.number("cost", cost)
     if input_tokens < 0 or output_tokens < 0 or cost < 0:
         raise Misuse("spend() takes no negative amounts", hint="a budget only counts up")
     _context("spend()").spend(input_tokens, output_tokens, cost)
@@ -93,7 +97,8 @@ def spend(input_tokens: int = 0, output_tokens: int = 0, cost: float = 0) -> Non
 
 def progress(fraction: float, text: str = "") -> None:
     """Say how far this call is, from 0 to 1."""
-    _context("progress()").progress(min(1.0, max(0.0, fraction)), text)
+    arguments.number("progress(fraction)", fraction)
+    _context("progress()").progress(min(1.0, max(0.0, fraction)), arguments.text("progress(text)", text))
 
 
 def stop_token() -> StopToken:

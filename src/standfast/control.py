@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from standfast import arguments
 from standfast.abc import Tx
 from standfast.errors import Misuse, NotStorable, UnknownRun
 from standfast.events import Event
@@ -33,6 +34,14 @@ class Ask:
     if_seq: int | None = None
     request_id: str | None = None
     trigger: str = "user"
+
+    def __post_init__(self) -> None:
+        arguments.text_or_none("by", self.by)
+        arguments.text("reason", self.reason)
+        arguments.text_or_none("request_id", self.request_id)
+        arguments.text("trigger", self.trigger)
+        if self.if_seq is not None:
+            arguments.whole("if_seq", self.if_seq)
 
 
 def nobody_is_dead(_tx: Tx, _holder: str) -> bool:

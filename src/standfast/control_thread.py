@@ -6,6 +6,7 @@ is kept alive by it, and it notices what other processes have written.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -17,6 +18,8 @@ from standfast.abc import Store
 from standfast.errors import StoreBusy, StoreError
 
 T = TypeVar("T")
+
+log = logging.getLogger("standfast")
 
 BUSY_POLL = 0.005
 IDLE_POLL = 0.05
@@ -48,7 +51,7 @@ class ControlThread:
         self._hearing = threading.Lock()
         self.relieved: Callable[[], bool] = lambda: False  # is somebody else looking for signals just now?
         self._busy: tuple[float, StoreBusy] | None = None
-        self.trouble = ""
+        self._trouble = ""  # what was reported last, while it lasts
 
     def start(self) -> None:
         """Begin to watch from what is in the store now."""
@@ -100,12 +103,20 @@ class ControlThread:
                 self._watch()
                 if time.monotonic() >= due:
                     due = time.monotonic() + self._tick()
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - verbs are carried out whatever befell the watch
                 # Nothing can be learnt from a store that does not answer; the lease lapses, which is the truth.
-                self.trouble = str(error)
+                self._report(error)
                 due = time.monotonic() + 0.25
             else:
-                self.trouble = ""
+                self._trouble = ""
+
+    def _report(self, error: Exception) -> None:
+        """Once for a trouble that lasts; with the traceback if it is not the store's."""
+        trouble = f"{type(error).__name__}: {error}"
+        if trouble != self._trouble:
+            self._trouble = trouble
+            unexpected = None if isinstance(error, StoreError) else error
+            log.error("standfast: the store cannot be watched: %s", trouble, exc_info=unexpected)
 
     def _watch(self) -> None:
         """One statement a look, where that will do: each costs a busy event loop a switch of threads."""

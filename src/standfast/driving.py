@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from standfast.abc import Tx
@@ -14,7 +15,7 @@ from standfast.control import Ask
 from standfast.control_thread import ControlThread
 from standfast.drivers.local import LocalDriver
 from standfast.env import Env
-from standfast.errors import StoreError
+from standfast.errors import StoreBusy, StoreError, StoreFailed
 from standfast.leases import Lease, Others, proven_dead
 from standfast.records import LIVE
 from standfast.scope import TaskWatch
@@ -48,6 +49,7 @@ class Driving:
         self.local = LocalDriver(env, others, concurrency)
         self._others = others
         self._thread = thread
+        self._unreadable: set[str] = set()  # runs that were reported once
         self._share_looking()
         self._watch = TaskWatch(env.loop)
         self._watch.install()
@@ -72,23 +74,28 @@ class Driving:
         """Deadlines that have passed: questions get their default, runs are cancelled."""
         now = self.env.clock.now()
         due = self.env.store.read(lambda tx: tx.due(now))
-        if not due:
+        for id_ in due:
+            try:
+                self.env.store.write(partial(self._ring_one, id_, now))
+            except (StoreBusy, StoreFailed):
+                raise
+            except Exception as error:  # noqa: BLE001 - a transaction a run: a bad one does not stop the others
+                if id_ not in self._unreadable:
+                    self._unreadable.add(id_)
+                    log.error("standfast: the deadline of run %s cannot be kept: %s", id_, error)
+        if due:
+            self._thread.read_signals()
+
+    def _ring_one(self, id_: str, now: float, tx: Tx) -> None:
+        row = tx.run(id_)
+        if row is None or row.status not in LIVE:
             return
-
-        def act(tx: Tx) -> None:
-            for id_ in due:
-                row = tx.run(id_)
-                if row is None or row.status not in LIVE:
-                    continue
-                if row.doc.deadline is not None and row.doc.deadline <= now:
-                    ask = Ask(reason="its deadline has passed", trigger="deadline")
-                    if row.status != "cancelling":
-                        cancel_one(tx, row, ask, "step", soft=False, is_dead=self._others.dead)
-                else:
-                    time_out_questions(tx, row)
-
-        self.env.store.write(act)
-        self._thread.read_signals()
+        if row.doc.deadline is not None and row.doc.deadline <= now:
+            ask = Ask(reason="its deadline has passed", trigger="deadline")
+            if row.status != "cancelling":
+                cancel_one(tx, row, ask, "step", soft=False, is_dead=self._others.dead)
+        else:
+            time_out_questions(tx, row)
 
     def crash(self) -> None:
         """As if killed: nothing more is written or begun; the lease stays behind."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from standfast import arguments
 from standfast.errors import Misuse
 from standfast.records import PlanItem
 
@@ -51,13 +52,13 @@ class Plan:
         for title in titles:
             while f"item-{n}" in used:
                 n += 1
-            new.append(PlanItem(f"item-{n}", title))
+            new.append(PlanItem(f"item-{n}", arguments.text("a title", title)))
             n += 1
         self._become([*kept, *new])
 
     def add(self, title: str) -> PlanItem:
         """One more queued item."""
-        item = PlanItem(f"item-{len(self.items)}", title)
+        item = PlanItem(f"item-{len(self.items)}", arguments.text("a title", title))
         self._become([*self.items, item])
         return item
 
@@ -76,7 +77,7 @@ class Plan:
 
     def rewrite(self, item: PlanItem | str, title: str) -> None:
         """This item says something else now."""
-        self._put(replace(self._find(item), title=title))
+        self._put(replace(self._find(item), title=arguments.text("a title", title)))
 
     def _find(self, item: PlanItem | str) -> PlanItem:
         id_ = item if isinstance(item, str) else item.id

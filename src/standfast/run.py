@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from standfast import arguments
 from standfast import events as ev
 from standfast.errors import CallFailed, Misuse, NotStorable
 from standfast.plan import Plan
@@ -65,6 +66,9 @@ class Run(Generic[S]):
         """Perform a call, once: a repeated step gets the result it had. Raises CallFailed."""
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - people without a checker
             raise Misuse(f"run.call was given {call!r}", hint="give it what calling a tool returns: run.call(draft(1))")
+        arguments.text_or_none("key", key)
+        arguments.text_or_none("title", title)
+        arguments.text_or_none("why", why)
         return await self._s.gate.call(self, call, key, title, why)
 
     async def call_all(self, calls: Iterable[Call[R]], limit: int | None = None) -> list[R | CallFailed]:
@@ -116,22 +120,22 @@ class Run(Generic[S]):
         return [Message(m.id, m.text, m.data, m.when, m.by, m.at) for m in self._take("message")]
 
     def _take(self, kind: str) -> list[MailRow]:
-        """What the same question got in an earlier attempt, and what has come for right now; else what is new."""
+        """What the same question got in an earlier attempt, even nothing, and a redirect "now"; else what is new."""
         nth = self._count(f"mail:{kind}")
         name = f"mail:{kind}:{nth}"
         known = self._s.journal.values.get(name)
         n, step = self._s.row.n, self.step
         if isinstance(known, list):
             everything = self._s.env.store.read(lambda tx: tx.mail(n))
-            new = [m for m in everything if m.id in known or (nth == 0 and m.status == "pending" and m.when == "now")]
+            sets_back = kind == "redirect" and nth == 0
+            new = [m for m in everything if m.id in known or (sets_back and m.status == "pending" and m.when == "now")]
         else:
             new = self._s.env.store.read(lambda tx: tx.pending_mail(n))
         mail = [m for m in new if m.kind == kind and m.not_before <= step and not self._has_read(m.id)]
-        if mail:
-            ids = [m.id for m in mail]
-            self.mail_read += ids
-            if ids != known:
-                self._s.remember_value(name, cast("JsonValue", ids), took_mail=True)
+        ids = [m.id for m in mail]
+        self.mail_read += ids
+        if known is None or (ids and ids != known):
+            self._s.remember_value(name, cast("JsonValue", ids), took_mail=bool(ids))
         return mail
 
     def _has_read(self, mail: str) -> bool:
@@ -155,11 +159,13 @@ class Run(Generic[S]):
 
     def note(self, text: str) -> None:
         """Add to the decision log: why the agent does what it does."""
+        arguments.text("note(text)", text)
         if self._current():
             self._s.note(ev.Noted(text=text, attempt=self.number))
 
     def emit(self, name: str, data: JsonValue = None) -> None:
         """An event of the agent's own."""
+        arguments.text("emit(name)", name)
         try:
             plain: JsonValue = from_json(to_json(data))
         except Exception as error:

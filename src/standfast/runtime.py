@@ -32,7 +32,7 @@ from standfast.rows import RunRow
 from standfast.starting import start_once, state_for
 from standfast.stores.group import GroupWriter
 from standfast.stores.sqlite import SqliteStore, connect_sqlite
-from standfast.views import view_of
+from standfast.views import readable_view
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -215,7 +215,7 @@ class Runtime:
         arguments.text_or_none("request_id", request_id)
         labels = None if labels is None else arguments.texts_by_name("labels", labels)
         if deadline is not None:
-            arguments.number("deadline", deadline, "give seconds since the epoch: time.time() + 60, or a datetime's .timestamp()")
+            arguments.number("deadline", deadline, "give seconds since the epoch, as time.time() or .timestamp() do")
         caps = None if budget is None else budgets.given(budget)
         typed = state if code is None else state_for(code, state)
         run_id = id or self.ids.run()
@@ -271,13 +271,13 @@ class Runtime:
         limit: int = 100,
         before: str | None = None,
     ) -> list[RunView]:
-        """Runs, newest first."""
+        """Runs, newest first. One that cannot be read is listed too: its `error` says why."""
         statuses = [status] if isinstance(status, str) else status
         now = self.clock.now()
 
         def look(tx: Tx) -> list[RunView]:
-            rows = tx.list_runs(status=statuses, agent=agent, labels=labels, needs=needs, limit=limit, before=before)
-            return [view_of(tx, row, now, self.doing(row.id)) for row in rows]
+            found = tx.list_runs(status=statuses, agent=agent, labels=labels, needs=needs, limit=limit, before=before)
+            return [readable_view(tx, named, now, self.doing(named[0])) for named in found]
 
         return self.read(look) if self._store.exists() else []
 

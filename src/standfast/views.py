@@ -9,8 +9,9 @@ from pydantic import JsonValue
 from standfast import budget as budgets
 from standfast.abc import Tx
 from standfast.codec import from_json
+from standfast.errors import StoreDamaged
 from standfast.leases import proven_dead
-from standfast.records import CallRef, CheckAgain, Choice, Happened, MailView, Need, NotHappened, RunView, Spent
+from standfast.records import CallRef, CheckAgain, Choice, Happened, MailView, Need, NotHappened, RunView, Spent, Status
 from standfast.rows import CallRow, MailRow, RunRow
 from standfast.spending import family_spent
 from standfast.stops import pending_undos
@@ -49,6 +50,17 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         traceback=doc.error.traceback if doc.error else "",
         driver=row.holder or "",
     )
+
+
+def readable_view(tx: Tx, named: tuple[str, str, Status], now: float, doing: str) -> RunView:
+    """The run now; of a damaged one what is known, so that it does not hide the others."""
+    id_, agent, status = named
+    try:
+        row = tx.run(id_)
+        assert row is not None
+        return view_of(tx, row, now, doing)
+    except StoreDamaged as error:
+        return RunView(id=id_, agent=agent, status=status, error=f"StoreDamaged: {error}")
 
 
 def needs(row: RunRow, open_calls: list[CallRow], spent: Spent) -> list[Need]:

@@ -14,7 +14,7 @@ from standfast.rows import HoldInfo, RunDoc
 
 def ids(store: Store, **filters: Any) -> list[str]:
     asked: dict[str, Any] = {"status": None, "agent": None, "labels": None, "needs": None, "limit": 100, "before": None}
-    return [row.id for row in store.read(lambda tx: tx.list_runs(**{**asked, **filters}))]
+    return [named[0] for named in store.read(lambda tx: tx.list_runs(**{**asked, **filters}))]
 
 
 @pytest.fixture

@@ -96,7 +96,8 @@ def check_rows(tx: Tx, image: Image, whole: Hashes) -> None:
 
 
 def all_runs(tx: Tx) -> list[RunRow]:
-    return tx.list_runs(status=None, agent=None, labels=None, needs=None, limit=-1, before=None)
+    named = tx.list_runs(status=None, agent=None, labels=None, needs=None, limit=-1, before=None)
+    return [row for row in (tx.run(id_) for id_, _, _ in named) if row is not None]
 
 
 def check_row(tx: Tx, row: RunRow) -> None:

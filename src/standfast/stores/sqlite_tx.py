@@ -14,7 +14,7 @@ from standfast.abc import Connection
 from standfast.errors import StoreDamaged
 from standfast.events import Event, decode
 from standfast.quick_events import Quick
-from standfast.records import CallRef, Effect, Hold, Json, Spent
+from standfast.records import CallRef, Effect, Hold, Json, Spent, Status
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
 from standfast.stores.chain import GENESIS, link
 from standfast.stores.queries import queries
@@ -123,7 +123,7 @@ class SqliteTx:
         needs: bool | None,
         limit: int,
         before: str | None,
-    ) -> list[RunRow]:
+    ) -> list[tuple[str, str, Status]]:
         where, values = ["1"], list[Any]()
         if status is not None:
             where.append(f"status IN ({', '.join('?' * len(status))})")
@@ -138,10 +138,8 @@ class SqliteTx:
         if before is not None:
             where.append("n < (SELECT n FROM runs WHERE id = ?)")
             values.append(before)
-        runs = _Q["run_by_n"].rpartition(" WHERE ")[0]
-        sql = f"{runs} WHERE {' AND '.join(where)} ORDER BY n DESC LIMIT ?"
-        rows = self._c.execute(sql, (*values, limit)).fetchall()
-        return [row for row in map(_run, rows) if row is not None]
+        sql = f"SELECT id, agent, status FROM runs WHERE {' AND '.join(where)} ORDER BY n DESC LIMIT ?"  # noqa: S608 - fixed words, values are bound
+        return [(r[0], r[1], r[2]) for r in self._c.execute(sql, (*values, limit)).fetchall()]
 
     def children(self, parent: str, *, live: bool) -> list[str]:
         query = _Q["live_children" if live else "children"]

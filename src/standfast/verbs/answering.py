@@ -7,11 +7,12 @@ from typing import Any, Literal
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.codec import JsonSchema
 from standfast.control import Act, Ask, saved, storable
-from standfast.errors import WrongState
+from standfast.errors import Misuse, WrongState
 from standfast.events import Event
 from standfast.records import Accepted, Answer, CheckAgain, Choice, Decision, Happened, Hold, Json, Refused
 from standfast.rows import CallRow, RunRow
@@ -49,6 +50,8 @@ def resolve(call_id: str, decision: Decision) -> Act:
 
 def approve(call_id: str, args: Json | None) -> Act:
     """A person lets a call pass, with the arguments asked for or with others."""
+    if args is not None and not isinstance(args, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Misuse(f"arguments are given by name, not as {args!r}", hint='for example args={"amount": 5}')
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
@@ -74,6 +77,7 @@ def approve(call_id: str, args: Json | None) -> Act:
 
 def deny(call_id: str, why: str) -> Act:
     """A person says no: the call is not executed."""
+    arguments.text("reason", why)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")

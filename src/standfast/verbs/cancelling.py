@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import Act, Ask, IsDead, load, saved, stop_by
@@ -18,6 +19,7 @@ def cancel(undo: Undo, soft: bool, is_dead: IsDead) -> Act:
     """Phase one: nothing new is admitted from here on, and what is in flight is named."""
     if undo not in ("step", "all", "none"):
         raise Misuse(f"undo={undo!r} is unknown", hint='use "step", "all" or "none"')
+    arguments.flag("soft", soft)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         if row.status == "cancelling":

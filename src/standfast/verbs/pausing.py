@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from standfast import arguments
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
@@ -52,6 +53,8 @@ def pause_children(tx: Tx, row: RunRow, ask: Ask) -> list[CallRef]:
 
 def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Act:
     """Go on where the run was held."""
+    arguments.text_or_none("note", note)
+    arguments.flag("accept_stale", accept_stale)
     if budget is not None:
         budgets.check(budget)
 

@@ -1,0 +1,60 @@
+"""Arguments as people give them: of the right kind, or Misuse before anything is written.
+
+What is stored is read back with strict types, so one wrong value would make its whole run unreadable.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from standfast.errors import Misuse
+
+
+def text(name: str, value: Any) -> str:
+    """The text itself, or Misuse if it is none that can be stored."""
+    if not isinstance(value, str):
+        raise Misuse(f"{name} must be a text, not {value!r}", hint=f"give {name} as a str; nothing was changed")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise Misuse(
+                f"{name} holds a lone surrogate at position {error.start}, which is no character",
+                hint="decode the text with errors='replace'; nothing was changed",
+            ) from error
+    return value
+
+
+def text_or_none(name: str, value: Any) -> str | None:
+    """The same, where nothing may be given."""
+    return None if value is None else text(name, value)
+
+
+def texts_by_name(name: str, value: Any) -> dict[str, str]:
+    """A copy of a dict of texts, or Misuse."""
+    if not isinstance(value, dict):
+        raise Misuse(f"{name} must be a dict, not {value!r}", hint=f'for example {name}={{"team": "sales"}}')
+    given: dict[Any, Any] = value
+    return {text(f"a key of {name}", key): text(f"{name}[{key!r}]", one) for key, one in given.items()}
+
+
+def number(name: str, value: Any, hint: str = "give a finite number") -> float:
+    """The number itself, or Misuse if it is none, infinite or NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise Misuse(f"{name} must be a number, not {value!r}", hint=hint)
+    return value
+
+
+def whole(name: str, value: Any, hint: str = "give a whole number") -> int:
+    """The whole number itself, or Misuse."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Misuse(f"{name} must be a whole number, not {value!r}", hint=hint)
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False itself, or Misuse."""
+    if not isinstance(value, bool):
+        raise Misuse(f"{name} must be True or False, not {value!r}", hint=f"give {name} as a bool")
+    return value
