@@ -11,6 +11,7 @@ import contextvars
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from standfast.contained import contain
 from standfast.context import current_call
 from standfast.flight import Flight
 from standfast.scope import stop_tasks
@@ -31,7 +32,7 @@ async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float |
     context.run(unperformed.set, None)
 
     async def body() -> T:
-        return await work()
+        return await contain(work)
 
     task = call.session.env.loop.create_task(body(), context=context)
     try:

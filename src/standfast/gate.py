@@ -14,6 +14,7 @@ from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
 from standfast.children import insert_child, wait_for_child
 from standfast.commit import Admission
+from standfast.contained import contained
 from standfast.context import current_call
 from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, Fenced
 from standfast.flight import Flight, Outcome
@@ -238,8 +239,8 @@ class Gate:
         except asyncio.CancelledError:
             self._inline_cut(flight)
             raise
-        except Exception as error:  # noqa: BLE001 - the step gets it as CallFailed
-            outcome = failure(error)
+        except BaseException as error:  # noqa: BLE001 - the step gets it as CallFailed
+            outcome = failure(contained(error))
         else:
             outcome = success(flight, value)
         finally:

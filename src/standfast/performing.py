@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from standfast.bodies import Cut, RemoteError
 from standfast.bodies.processes import ProcessBody, process_target
 from standfast.bodies.threads import ThreadBody, Token
+from standfast.contained import contain, contained
 from standfast.context import Stopped, current_call
 from standfast.errors import NotPerformed, NotStorable
 from standfast.flight import Flight, Outcome
@@ -53,8 +54,8 @@ async def _inline(flight: Flight) -> Outcome:
         value = await flight.call.tool.fn(**flight.call.args)
     except asyncio.CancelledError:
         raise
-    except Exception as error:  # noqa: BLE001 - the step gets it as CallFailed
-        return failure(error)
+    except BaseException as error:  # noqa: BLE001 - the step gets it as CallFailed
+        return failure(contained(error))
     finally:
         current_call.reset(token)
     return success(flight, value)
@@ -64,7 +65,7 @@ async def _in_task(session: Session, flight: Flight) -> Outcome:
     """In a task of the driver: for calls that must end even if their caller does not wait."""
 
     async def body() -> Any:
-        return await flight.call.tool.fn(**flight.call.args)
+        return await contain(lambda: flight.call.tool.fn(**flight.call.args))
 
     task = session.env.loop.create_task(body(), name=f"standfast {flight.id}", context=body_context(flight))
     attempt = session.attempt

@@ -17,6 +17,7 @@ from standfast.abc import Tx
 from standfast.agent import Agent
 from standfast.codec import expand_logs, fingerprint, from_json
 from standfast.commit import Admission, DriverWrite, Ended, StepCommit, ended_row
+from standfast.contained import contain
 from standfast.env import Env
 from standfast.errors import Fenced
 from standfast.events import Event
@@ -364,9 +365,7 @@ class Session:
 
     async def perform_plainly(self, tool: Tool[..., Any], args: dict[str, Any]) -> Any:
         """A read outside the journal, as freshness needs it."""
-        if tool.is_async:
-            return await tool.fn(**args)
-        return await asyncio.to_thread(tool.fn, **args)
+        return await contain(lambda: tool.fn(**args) if tool.is_async else asyncio.to_thread(tool.fn, **args))
 
     async def still_mine(self) -> bool:
         """After a long silence: is this driver's fence still the run's?"""

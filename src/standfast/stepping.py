@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.commit import Boundary
+from standfast.contained import contained
 from standfast.errors import BadReturn, NotCalled, StandfastError
 from standfast.outliving import leave_flight
 from standfast.questions import withdraw
@@ -64,8 +65,9 @@ class Stepper:
                 inside = RuntimeError("the step was cancelled from inside")
                 inside.__cause__ = cancelled
                 return Turn("error", error=told(inside))
-            except Exception as error:  # noqa: BLE001 - the run is held, with the traceback
-                return Turn("held") if scope.broken else Turn("error", error=told(error))
+            except BaseException as error:  # noqa: BLE001 - the run is held, with the traceback
+                said = contained(error)
+                return Turn("held") if scope.broken else Turn("error", error=told(said))
             if scope.broken:
                 return Turn("held")  # it swallowed its cancellation: the step is taken again
             try:
