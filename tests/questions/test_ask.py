@@ -75,6 +75,7 @@ async def test_siblings_of_a_question_go_on_and_the_run_waits_once_only_question
         await runs.until(run, call="look")
         await eventually(lambda: _kinds(run, {"question", "approval"}))
         assert (await run.view()).status == "running"
+        assert [v.id for v in await runs.list(needs=True)] == [run.id]
         world.open.set()
         view = await held(run, "asks")
         assert runs.performed["look"] == 1
@@ -95,6 +96,7 @@ async def test_a_question_answered_while_siblings_run_needs_no_pause() -> None:
         assert await run.approve(needs["approval"].call)
         await eventually(lambda: world.sent)
         assert (await run.view()).status == "running"
+        assert await runs.list(needs=True) == []
         world.open.set()
         assert await run.result(timeout=10) == "no, saw a, sent to ann"
 

@@ -14,8 +14,11 @@ INSERT INTO runs (id, agent, status, seq, head, fence, epoch, holder, doc, paren
 VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0);
 
 -- name: save_run
--- Everything of a run that was read in this transaction.
-UPDATE runs SET status = ?, seq = ?, head = ?, fence = ?, epoch = ?, holder = ?, doc = ?, wake_at = ?, needs = ? WHERE n = ?;
+-- Everything of a run that was read in this transaction. An open question needs someone whatever the run does beside it.
+UPDATE runs SET status = ?1, seq = ?2, head = ?3, fence = ?4, epoch = ?5, holder = ?6, doc = ?7, wake_at = ?8,
+needs = ?9 OR (?1 NOT IN ('cancelled', 'done', 'failed') AND EXISTS (
+    SELECT 1 FROM calls WHERE calls.run = ?10 AND calls.status = 'asking' AND calls.undo IS NULL))
+WHERE n = ?10;
 
 -- name: fence
 -- Whose run this is, as a number.
