@@ -60,15 +60,15 @@ def check(budget: Budget) -> Budget:
         kind = arguments.number if name in ("cost", "seconds") else arguments.whole
         if kind(f"a budget's {name}", cap, "give a number, or None for no cap") < 0:
             raise Misuse(f"a budget of {name}={cap!r} makes no sense", hint="give a number, or None for no cap")
-    if budget.then not in ("pause", "cancel"):
+    if budget.then not in ("pause", "cancel", None):
         raise Misuse(f"then={budget.then!r} is unknown", hint='use "pause" or "cancel"')
     return budget
 
 
 def raised(old: Budget, new: Budget) -> Budget:
-    """The caps after `resume(budget=new)`: what is given replaces what was, absolutely."""
+    """The caps after `start(budget=new)` or `resume(budget=new)`: what is given replaces what was, absolutely."""
     given = {name: getattr(new, name) for name in (*_CAPS, "repeats") if getattr(new, name) is not None}
-    return replace(old, **given, then=new.then)
+    return replace(old, **given, then=new.then or old.then)
 
 
 def doubled(budget: Budget, spent: Spent) -> dict[str, JsonValue]:

@@ -147,7 +147,7 @@ class Budget:
     cost: float | None = None
     seconds: float | None = None
     repeats: int | None = None
-    then: Literal["pause", "cancel"] = "pause"
+    then: Literal["pause", "cancel"] | None = None  # None: as the budget before it says, at first "pause"
 
 
 @dataclass(slots=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.budget.world import Loop, a_world, looper, putter, streamer
+from tests.budget.world import Loop, World, a_world, looper, putter, streamer, use_up
 from tests.helpers import eventually, held
 
-from standfast import Budget, Choice, Misuse, Refused, RunCancelled
+from standfast import Budget, Choice, Handle, Misuse, Refused, Run, RunCancelled, agent
+from standfast.testing import lab
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,25 @@ async def test_a_cap_may_cancel_instead_and_undoes_like_any_cancel() -> None:
         assert world.undone == 3
 
 
+async def test_a_budget_given_to_start_changes_only_what_it_names() -> None:
+    """R17: an agent whose caps cancel does so too when one of them is set for this run."""
+
+    @agent("careful", budget=Budget(steps=7, calls=9, then="cancel"))
+    async def careful(run: Run[Loop]) -> None:
+        await run.call(use_up(0, 0, 0.0))
+
+    async with lab([careful], provide={World: World()}) as runs:
+        run = await runs.start(careful, Loop(), budget=Budget(calls=2))
+        assert (await run.view()).budget == Budget(steps=7, calls=2, then="cancel")
+        with pytest.raises(RunCancelled):
+            await run.result(timeout=10)
+        asks = await runs.start(careful, Loop(), budget=Budget(calls=1, then="pause"))
+        await held(asks, "budget")
+        await asks.resume(budget=Budget(calls=3))
+        await eventually(lambda: _held_after(asks, 3))
+        assert (await asks.view()).budget == Budget(steps=7, calls=3, then="pause")
+
+
 @pytest.mark.parametrize("cap", [{"steps": -1}, {"calls": True}, {"cost": "much"}, {"then": "explode"}])
 async def test_a_budget_that_makes_no_sense_is_refused(cap: dict[str, object]) -> None:
     async with a_world() as (runs, _):
@@ -132,3 +154,8 @@ async def _run_until_held(runs: object, run: object) -> object:
 
 async def _tokens(run: object, wanted: int) -> bool:
     return (await run.view()).spent.tokens == wanted  # type: ignore[attr-defined]
+
+
+async def _held_after(run: Handle[Any], calls: int) -> bool:
+    view = await run.view()
+    return view.status == "paused" and view.spent.calls == calls
