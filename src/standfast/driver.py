@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.claiming import claim
-from standfast.control import Ask, everybody_is_dead
 from standfast.endings import Endings
 from standfast.env import Env
 from standfast.errors import Fenced, StoreBusy, StoreFailed
@@ -20,12 +19,11 @@ from standfast.records import LIVE, Status
 from standfast.rows import ErrorInfo, RunRow
 from standfast.scope import SUSPEND_DEADLINE, stop_tasks
 from standfast.session import Session
-from standfast.settling import settle_pause
+from standfast.settling import settle
 from standfast.stepping import told
-from standfast.stops import enter, settle_rewind
+from standfast.stops import enter
 from standfast.supervising import Supervisor
 from standfast.undo import Ledger
-from standfast.verbs import begin_rewind
 
 log = logging.getLogger("standfast")
 
@@ -131,14 +129,7 @@ class Driver:
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             if row.status != "pausing":
                 return None, [], None
-            if row.doc.target is not None:
-                events, state = settle_rewind(tx, row)
-                return None, events, state
-            noted, row.doc.rewind_noted = row.doc.rewind_noted, None
-            if noted is not None:
-                begun: list[Event] = []
-                return None, begun, begin_rewind(tx, row, Ask(), noted, begun, everybody_is_dead, [])
-            return None, settle_pause(tx, row), None
+            return None, *settle(tx, row)
 
         await s.flushed()
         await s.write(act)

@@ -1,13 +1,40 @@
-"""The end of a pause: what was asked for while it was under way is done now."""
+"""The end of a pause or a rewind: what was asked for while it was under way is done now."""
 
 from __future__ import annotations
 
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.control import Ask, everybody_is_dead
 from standfast.events import Event
 from standfast.rows import RunRow
-from standfast.stops import enter, receipt
-from standfast.verbs import resume_with_children
+from standfast.stops import enter, receipt, settle_rewind
+from standfast.verbs import begin_rewind, resume_with_children
+
+
+def settle(tx: Tx, row: RunRow) -> tuple[list[Event], bytes | None]:
+    """The end of what a pausing run was doing: it is paused, queued, or on its way to an earlier step."""
+    noted, row.doc.rewind_noted = row.doc.rewind_noted, None
+    if noted is not None:
+        events: list[Event] = []
+        state = begin_rewind(tx, row, Ask(), noted, events, everybody_is_dead, [])
+    elif row.doc.target is not None:
+        events, state = settle_rewind(tx, row)
+    else:
+        return settle_pause(tx, row), None
+    if row.doc.target is None:
+        events += _resume_after_rewind(tx, row)
+    return events, state
+
+
+def _resume_after_rewind(tx: Tx, row: RunRow) -> list[Event]:
+    """Not over an error: whoever asked for the resume had not seen what could not be undone."""
+    noted, row.doc.resume_noted = row.doc.resume_noted, None
+    if noted is None or row.status != "paused":
+        return []
+    if "error" in row.doc.holds:
+        text = "not taken: an error holds the run"
+        return [ev.VerbNoted(verb="resume", by=noted.by, reason=noted.reason, text=text)]
+    return resume_with_children(tx, row, noted)[1]
 
 
 def settle_pause(tx: Tx, row: RunRow) -> list[Event]:

@@ -38,7 +38,8 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
         _cut(flights, row.status, tx.now - stop.accepted_at)
         if row.status == "cancelling":
             mark_undo(tx, row, stop.undo)
-        if row.doc.target is not None or pending_undos(tx, row) or tx.children(row.id, live=True):
+        going_back = row.doc.target is not None or row.doc.rewind_noted is not None
+        if going_back or pending_undos(tx, row) or tx.children(row.id, live=True):
             driver.s.doing(f"the event loop, which is blocked: {where}")
             return False
         _name(tx, row, where)

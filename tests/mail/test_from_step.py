@@ -72,3 +72,21 @@ async def test_from_a_step_or_item_that_is_not_there_is_refused() -> None:
         for wrong in (7, -1, "nothing", "stage-1"):
             assert isinstance(await run.redirect("x", from_step=wrong), Refused), wrong
         assert await mail(run) == []
+
+
+async def test_two_redirects_from_steps_go_back_furthest_and_keep_their_order() -> None:
+    """R5: the second comes while the first undoes."""
+    async with a_world() as (runs, world):
+        world.shut_at("think 2")
+        undoing = world.shut_at("unwrite 2: ")
+        run = await runs.start(jotter, Task(steps=3))
+        await eventually(lambda: "think 2" in world.log)
+        assert await run.redirect("first", from_step=2)
+        await eventually(lambda: "unwrite 2: " in world.log)
+        assert await run.redirect("second", from_step=0)
+        assert await run.redirect("third", from_step=1)
+        undoing.set()
+        world.shut_at("think 2").set()
+        assert await run.result(timeout=10) == [["first", "second", "third"], [], []]
+        assert [m.text for m in await mail(run)] == ["first", "second", "third"]
+        assert {(m.status, m.step) for m in await mail(run)} == {("consumed", 0)}

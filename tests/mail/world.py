@@ -37,7 +37,11 @@ class Task(BaseModel):
 
 
 async def unwrite(p: Performed[str, None]) -> None:
-    use(World).log.append(f"unwrite {p.args['text']}")
+    world = use(World)
+    line = f"unwrite {p.args['text']}"
+    world.log.append(line)
+    if line in world.shut:
+        await world.shut[line].wait()
 
 
 @tool(undo=unwrite)
@@ -94,6 +98,15 @@ async def obedient(run: Run[Task]) -> Done[list[str]]:
     return Done([before, run.instruction])
 
 
+@agent("clerk")
+async def clerk(run: Run[Task]) -> Done[list[list[str]]] | None:
+    """Reads messages at the beginning and at the end of each step."""
+    heard = [m.text for m in run.take_messages()]
+    await run.call(think(f"{run.step}: {', '.join(heard)}"))
+    run.state.heard.append([*heard, *(m.text for m in run.take_messages())])
+    return Done(run.state.heard) if run.step + 1 >= run.state.steps else None
+
+
 @agent("deaf")
 async def deaf(run: Run[Task]) -> Done[str]:
     await run.call(think("deaf"))
@@ -125,7 +138,7 @@ async def publish(run: Run[Task]) -> None:
 @asynccontextmanager
 async def a_world() -> AsyncIterator[tuple[Lab, World]]:
     world = World()
-    async with lab([listener, writer, jotter, obedient, deaf, closed, report], provide={World: world}) as runs:
+    async with lab([listener, writer, jotter, obedient, clerk, deaf, closed, report], provide={World: world}) as runs:
         yield runs, world
 
 

@@ -118,3 +118,90 @@ async def test_cancel_during_a_rewind_decides_what_is_left_to_undo(undo: Undo, u
         assert receipt.status == "cancelled"
         assert [line.removeprefix("undo ") for line in world.log if line.startswith("undo")] == undone
         assert {u.call.id for u in receipt.undone} == {world.keys[what][0] for what in undone}
+
+
+async def test_a_resume_during_a_rewind_is_taken_when_it_has_settled() -> None:
+    """R4: the verb table says noted, taken at settle."""
+    async with a_world() as (runs, world):
+        run = await stopped_in_step(runs, [["write:a"], ["write:b"], ["wait"]])
+        world.slow_undo.add("b")
+        assert await run.rewind(1)
+        await eventually(lambda: "undo b" in world.log)
+        assert await run.resume(by="ann", note="go on")
+        world.open.set()
+        assert await run.result(timeout=10) == ["a!", "b!"]
+        assert world.log == ["a", "b", "undo b", "b"]
+
+
+async def test_a_resume_during_a_rewind_does_not_pass_over_what_could_not_be_undone() -> None:
+    """R27: whoever asked for it could not know."""
+    async with a_world() as (runs, world):
+        run = await stopped_in_step(runs, [["write:a"], ["write:b"], ["wait"]])
+        world.slow_undo.add("b")
+        world.no_undo.add("a")
+        assert await run.rewind(0)
+        await eventually(lambda: "undo b" in world.log)
+        assert await run.resume()
+        world.open.set()
+        view = await held(run, "error", "user")
+        assert "a is for ever" in view.waiting_for
+        assert await run.resume()
+        assert await run.result(timeout=10) == ["a!", "b!"]
+
+
+async def test_a_rewind_after_a_resume_that_waits_holds_the_run() -> None:
+    """R3: the last word counts."""
+    async with a_world() as (runs, world):
+        run = await stopped_in_step(runs, [["write:a"], ["write:b"], ["wait"]])
+        world.slow_undo.add("b")
+        assert await run.rewind(1)
+        await eventually(lambda: "undo b" in world.log)
+        assert await run.resume()
+        assert await run.rewind(0)
+        world.open.set()
+        await eventually(lambda: "undo a" in world.log)
+        assert (await held(run, "user")).step == 0
+
+
+@pytest.mark.parametrize("steps", [[1, 0, 2], [2, 1, 0], [0, 2, 1]])
+async def test_of_several_rewinds_the_one_that_goes_back_furthest_is_taken(steps: list[int]) -> None:
+    """R5: also of those asked for while an earlier one undoes; none is left over for a later pause."""
+    async with a_world() as (runs, world):
+        run = await stopped_in_step(runs, [["write:a"], ["write:b"], ["write:c"], ["wait"]])
+        world.slow_undo.add("c")
+        assert await run.rewind(steps[0])
+        await eventually(lambda: "undo c" in world.log)
+        for step in steps[1:]:
+            assert await run.rewind(step)
+        world.open.set()
+        await eventually(lambda: "undo a" in world.log)
+        view = await held(run, "user")
+        assert (view.step, view.epoch) == (0, 1)
+        assert world.log[3:] == ["undo c", "undo b", "undo a"]
+        assert (await run.state()).done == []
+        world.open.clear()
+        await run.resume()
+
+        async def waits() -> bool:
+            return [ref.tool for ref in (await run.view()).in_flight] == ["wait"]
+
+        await eventually(waits)
+        await run.pause()
+        assert (await held(run, "user")).step == 3
+        world.open.set()
+        await run.resume()
+        assert await run.result(timeout=10) == ["a!", "b!", "c!"]
+
+
+async def test_what_the_first_of_two_rewinds_could_not_undo_holds_the_run() -> None:
+    async with a_world() as (runs, world):
+        run = await stopped_in_step(runs, [["write:a"], ["write:b"], ["write:c"], ["wait"]])
+        world.slow_undo.add("c")
+        world.no_undo.add("b")
+        assert await run.rewind(1)
+        await eventually(lambda: "undo c" in world.log)
+        assert await run.rewind(0)
+        world.open.set()
+        view = await held(run, "error", "user")
+        assert view.step == 0
+        assert "b is for ever" in view.waiting_for

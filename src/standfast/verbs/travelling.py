@@ -56,22 +56,40 @@ def rewind_to(
 ) -> Answer:
     events: list[Event] = [received] if received else []
     if row.status == "pausing":
-        row.doc.rewind_noted = target
-        events.append(
-            ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text="taken when the pause has settled")
-        )
+        note = _note_rewind(row, target)
+        events.append(ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text=note))
         saved(tx, row, events)
-        return Accepted(tx.now, row.seq, tuple(row.in_flight), mail=mail, note="taken when the pause has settled")
+        return Accepted(tx.now, row.seq, tuple(row.in_flight), mail=mail, note=note)
     in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
     state = begin_rewind(tx, row, ask, target, events, is_dead, in_flight)
     saved(tx, row, events, state=state)
     return Accepted(tx.now, row.seq, tuple(in_flight), mail=mail)
 
 
+def _note_rewind(row: RunRow, target: Target) -> str:
+    """Of several rewinds the one that goes back furthest is taken; if any holds the run, that one does."""
+    doc = row.doc
+    earlier = [known for known in (doc.target, doc.rewind_noted) if known is not None]
+    if target.then == "paused":
+        doc.resume_noted = None
+        for known in earlier:
+            known.then = "paused"
+    elif any(known.then == "paused" for known in earlier):
+        target.then = "paused"
+    furthest = min((known.step for known in earlier), default=target.step + 1)
+    if furthest <= target.step:
+        return f"the run goes back to step {furthest} already"
+    doc.rewind_noted = target
+    return "taken when the pause has settled"
+
+
 def begin_rewind(
     tx: Tx, row: RunRow, ask: Ask, target: Target, events: list[Event], is_dead: IsDead, in_flight: list[CallRef]
 ) -> bytes | None:
-    """Turn a run towards an earlier step; gives its snapshot if there is nothing to wait for."""
+    """Turn a run towards an earlier step; gives its snapshot if there is nothing to wait for.
+
+    A rewind under way goes on as this one, further back.
+    """
     held = row.status == "running" and row.holder is not None and not is_dead(tx, row.holder)
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
@@ -80,13 +98,16 @@ def begin_rewind(
             cancel_one(tx, child_row, ask, "all", soft=False, is_dead=is_dead)
     marked = mark_undo_from(tx, row, target.step)
     target.undoing = [call.n for call in marked]
+    if row.doc.target is not None:
+        target.undoing += row.doc.target.undoing
+    else:
+        row.epoch += 1
     withdraw_questions(tx, row)
     for name in ENDED_BY_A_REWIND:
         row.doc.holds.pop(name, None)
     row.doc.target = target
     row.doc.stop = stop_by("rewind", tx, ask, in_flight)
     row.doc.error = None
-    row.epoch += 1
     row.attempt += 1
     row.status = "pausing"
     events.append(ev.RewindAsked(to=target.step, epoch=row.epoch, by=ask.by, reason=ask.reason, in_flight=in_flight))
