@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.helpers import eventually
-from tests.mail.world import Task, World, a_world, closed, deaf, listener, mail, obedient, status, writer
+from tests.mail.world import Task, World, a_world, clerk, closed, deaf, listener, mail, obedient, status, writer
 
 from standfast import Accepted, Refused, Runtime, TooLate
 
@@ -111,6 +111,35 @@ async def test_mail_read_in_a_step_that_crashed_is_read_again_and_new_mail_waits
         await eventually(lambda: world.log.count("think 0: first") == 2)
         world.open.set()
         assert await run.result(timeout=10) == [["first"], ["second"]]
+
+
+async def test_a_message_that_comes_in_mid_step_does_not_change_the_step_when_it_is_repeated() -> None:
+    """A repeated step gets what it got before, also when that was nothing (R5)."""
+    async with a_world() as (runs, world):
+        run = await runs.start(clerk, Task(steps=2))
+        await eventually(lambda: "think 0: " in world.log)
+        answer = await run.message("hello")
+        assert answer and answer.note == "after this step"
+        await run.message("quick", when="now")
+        await runs.crash()
+        await eventually(lambda: len(world.log) > 1)
+        world.open.set()
+        assert await run.result(timeout=10) == [["quick"], ["hello"]]
+        assert world.log == ["think 0: ", "think 0: ", "think 1: hello"]
+
+
+async def test_nothing_read_is_remembered_in_every_step() -> None:
+    """The boundary of one step and what the next step read share a commit; each keeps its own."""
+    async with a_world() as (runs, world):
+        open_again = world.shut_at("think 1: ")
+        run = await runs.start(clerk, Task(steps=3))
+        await eventually(lambda: "think 1: " in world.log)
+        await run.message("hello", when="now")
+        await runs.crash()
+        await eventually(lambda: len(world.log) > 2)
+        open_again.set()
+        assert await run.result(timeout=10) == [[], ["hello"], []]
+        assert world.log == ["think 0: ", "think 1: ", "think 1: ", "think 2: "]
 
 
 async def test_in_the_last_step_of_a_run_that_reads_mail_it_gets_one_more_turn() -> None:
