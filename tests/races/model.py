@@ -20,7 +20,8 @@ def expected(op: Op, story: Story) -> set[str]:
         answer = story.answers.get(f"How much is {op.n}?")
         return {f"ask {op.n} {answer}"}
     if op.do == "child":
-        cancelled = {f"child {op.n} child cancelled"} if story.accepted("child cancel") else set[str]()
+        soft = any(s.args["soft"] for s in story.accepted("cancel"))  # reaches the child; the step may still end
+        cancelled = {f"child {op.n} child cancelled"} if soft or story.accepted("child cancel") else set[str]()
         return {f"child {op.n} {len(op.many)}", *cancelled}
     if op.do == "swallow":
         return {f"swallow {op.n} {op.n * 10} {op.n * 10}"}
