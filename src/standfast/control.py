@@ -14,10 +14,11 @@ from pydantic_core import to_json
 
 from standfast import arguments
 from standfast.abc import Tx
-from standfast.errors import Misuse, NotStorable, UnknownRun
+from standfast.errors import NotStorable, UnknownRun
 from standfast.events import Event
 from standfast.machine import UserVerb, decide
 from standfast.records import Answer, CallRef, Choice, Refused, TooLate, Undo
+from standfast.requests import used_for
 from standfast.rows import RunRow, Stop
 
 _answers: TypeAdapter[Answer] = TypeAdapter(Answer)
@@ -72,10 +73,7 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
         known = tx.answered(ask.request_id)
         if known is not None:
             if known[0] != id or known[1] != verb:
-                raise Misuse(
-                    f"request id {ask.request_id!r} was used for {known[1]} of run {known[0]}",
-                    hint="give every request an id of its own",
-                )
+                raise used_for(ask.request_id, known)
             return _answers.validate_json(known[2])
     row = load(tx, id)
     if ask.if_seq is not None and row.seq != ask.if_seq:

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast import budget as budgets
 from standfast.abc import Clock, Connect, Ids, Points, Tx
 from standfast.agent import Agent, as_agent
 from standfast.clock import RandomIds, SystemClock
-from standfast.control import Ask, load
+from standfast.control import Ask, load, storable
 from standfast.control_thread import ControlThread
 from standfast.driver import Driver
 from standfast.driving import Driving, announce
@@ -26,10 +26,12 @@ from standfast.events import Event
 from standfast.forking import fork_run
 from standfast.handle import Handle
 from standfast.hub import Hub
+from standfast.json_values import fingerprint
 from standfast.leases import LEASE_SECONDS, Lease, Others
 from standfast.records import Budget, RunView, Status
+from standfast.requests import made_once
 from standfast.rows import RunRow
-from standfast.starting import start_once, state_for
+from standfast.starting import digest_of_start, start_once, state_for
 from standfast.stores.group import GroupWriter
 from standfast.stores.sqlite import SqliteStore, connect_sqlite
 from standfast.views import readable_view
@@ -225,36 +227,28 @@ class Runtime:
                 tx, code, name, typed, run_id, by=by, reason=reason, budget=caps, labels=labels, deadline=deadline
             )
 
-        return Handle(self, await self._insert_once(request_id, "start", run_id, insert))
+        def act(tx: Tx) -> str:
+            asked = fingerprint([id, name, digest_of_start(tx, code, name, typed)])
+            return made_once(tx, request_id, "start", run_id, asked, insert)
+
+        return Handle(self, await self.control(act))
 
     async def fork(self, source: Handle[R], at: int | None, state: Any, **ask: Any) -> Handle[R]:
         """See Handle.fork."""
-        new_id = arguments.text_or_none("id", ask.pop("id")) or self.ids.run()
+        asked_id = arguments.text_or_none("id", ask.pop("id"))
+        new_id = asked_id or self.ids.run()
         Ask(**{name: ask[name] for name in ("by", "reason", "request_id")})
         if at is not None:
             arguments.whole("at", at, "give the number of a step")
         request_id = ask.pop("request_id")
+        asked = fingerprint([source.id, at, from_json(storable(state)), asked_id])
 
         def insert(tx: Tx) -> bool:
             row = load(tx, source.id)
             fork_run(tx, row, at, state, self.agents.get(row.agent), new_id, **ask)
             return True
 
-        return Handle(self, await self._insert_once(request_id, "fork", new_id, insert))
-
-    async def _insert_once(self, request_id: str | None, verb: str, id: str, insert: Callable[[Tx], bool]) -> str:  # noqa: A002
-        """The id of the new run, or of the one that this request made before."""
-
-        def act(tx: Tx) -> str:
-            if request_id is not None and (known := tx.answered(request_id)) is not None:
-                return known[0]
-            if insert(tx):
-                tx.signal(id)
-                if request_id is not None:
-                    tx.remember(request_id, id, verb, "{}")
-            return id
-
-        return await self.control(act)
+        return Handle(self, await self.control(lambda tx: made_once(tx, request_id, "fork", new_id, asked, insert)))
 
     # --- looking ----------------------------------------------------------------------------------------
 

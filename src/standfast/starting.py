@@ -19,7 +19,7 @@ from standfast.stores.chain import GENESIS
 
 def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: str, **ask: Any) -> bool:  # noqa: A002
     """Start the run; False if it is there already, from the same agent and state. Without code: by name."""
-    asked = _digest_by_name(tx, name, state) if code is None else _digest(code, state)
+    asked = digest_of_start(tx, code, name, state)
     old = tx.run(id)
     if old is not None:
         if old.agent == name and old.doc.start_digest == asked:
@@ -33,6 +33,11 @@ def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: 
     else:
         new_run(tx, code, state, id=id, **ask)
     return True
+
+
+def digest_of_start(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any) -> str:
+    """What tells one start from another; the same with the agent's code and by its name."""
+    return _digest_by_name(tx, name, state) if code is None else _digest(code, state)
 
 
 def new_run(

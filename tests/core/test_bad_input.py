@@ -243,6 +243,55 @@ async def test_a_request_id_used_for_two_things() -> None:
         helpful(caught.value, "q1")
 
 
+async def test_a_request_id_of_a_start_or_fork_used_for_something_else() -> None:
+    """The same request again gives the same run; another one under its id is an error, and makes no run."""
+    async with lab([simple]) as runs:
+        run = await runs.start(simple, Plain(n=1), request_id="q1")
+        await run.result()
+        fork = await run.fork(at=0, state=Plain(n=5), request_id="q2")
+        assert (await runs.start(simple, Plain(n=1), request_id="q1")).id == run.id
+        assert (await runs.start("simple", {"n": 1}, request_id="q1")).id == run.id
+        assert (await run.fork(at=0, state=Plain(n=5), request_id="q2")).id == fork.id
+        wrong: list[Callable[[], Awaitable[Any]]] = [
+            lambda: runs.start(simple, Plain(n=2), request_id="q1"),
+            lambda: runs.start(simple, Plain(n=1), id="mine", request_id="q1"),
+            lambda: runs.start(simple, Plain(n=1), request_id="q2"),
+            lambda: run.fork(at=0, request_id="q1"),
+            lambda: run.fork(at=0, request_id="q2"),
+            lambda: run.fork(at=0, state=Plain(n=6), request_id="q2"),
+            lambda: fork.fork(at=0, state=Plain(n=5), request_id="q2"),
+            lambda: run.pause(request_id="q1"),
+        ]
+        for again in wrong:
+            with pytest.raises(Misuse) as caught:
+                await again()
+            helpful(caught.value, "request id", "q")
+        assert len(await runs.list()) == 2
+
+
+async def test_a_request_id_of_a_start_that_found_its_run_is_used_up_too() -> None:
+    async with lab([simple]) as runs:
+        await (await runs.start(simple, Plain(), id="r1")).result()
+        assert (await runs.start(simple, Plain(), id="r1", request_id="q1")).id == "r1"
+        with pytest.raises(Misuse) as caught:
+            await runs.start(simple, Plain(n=2), request_id="q1")
+        helpful(caught.value, "q1")
+
+
+async def test_a_process_without_code_forks_only_to_a_state_that_fits_the_stored_schema(tmp_path: Path) -> None:
+    async with Runtime(tmp_path / "runs.db", agents=[simple]) as runs:
+        run = await runs.start(simple, Plain())
+        await run.result()
+    async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+        for state in ({"n": "many"}, 7, ["n"]):
+            with pytest.raises(WrongState) as caught:
+                await runs.handle(run.id).fork(at=0, state=state)
+            helpful(caught.value)
+        assert len(await runs.list()) == 1
+        fork = await runs.handle(run.id).fork(at=0, state={"n": 4})
+        assert (await fork.state())["n"] == 4
+
+
 async def test_a_runtime_that_is_not_open() -> None:
     runs = Runtime(":memory:", agents=[simple])
     with pytest.raises(Misuse) as caught:
