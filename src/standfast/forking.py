@@ -8,13 +8,13 @@ from typing import Any
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.agent import Agent
-from standfast.codec import to_json
+from standfast.codec import JsonSchema, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.events import Event
 from standfast.records import LIVE
 from standfast.rows import CallRow, RunDoc, RunRow, superseded
 from standfast.snapshots import pack, unpack
-from standfast.starting import blank_row
+from standfast.starting import blank_row, plain_state
 from standfast.stops import enter, hold
 
 
@@ -38,7 +38,7 @@ def fork_run(
         raise Misuse(f"run {new_id!r} exists already", hint="give the fork another id")
     plan, raw = unpack(found[1])
     if state is not None:
-        raw = _replaced(tx, agent, state)
+        raw = _replaced(tx, source, agent, state)
     doc = RunDoc(
         by=by,
         labels=dict(source.doc.labels),
@@ -67,9 +67,12 @@ def fork_run(
     return row
 
 
-def _replaced(tx: Tx, agent: Agent[Any, Any] | None, state: Any) -> bytes:
+def _replaced(tx: Tx, source: RunRow, agent: Agent[Any, Any] | None, state: Any) -> bytes:
     if agent is None:
-        return to_json(state)
+        plain = plain_state(state)
+        schema: Any = (tx.contract(source.doc.contract) or {}).get("state", {})
+        JsonSchema.validate(schema, plain)
+        return to_json(plain)
     try:
         typed = state if isinstance(state, agent.state_type) else agent.state_codec.load(to_json(state))
         raw, logs = agent.state_codec.dump_new(typed)
