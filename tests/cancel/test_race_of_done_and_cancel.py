@@ -32,6 +32,8 @@ async def quick(run: Run[Pace]) -> Done[str] | None:
 async def one_round(runs: Runtime, seed: int) -> str:
     dice = random.Random(seed)
     run = await runs.start(quick, Pace(seconds=dice.choice([0, 0.001, 0.003])))
+    if seed % 10 == 0:  # a busy machine may be too slow to be done in 20 ms
+        await run.result(timeout=LIMIT)
     await asyncio.sleep(dice.uniform(0, 0.02))
     answer = await run.cancel(soft=dice.random() < 0.3)
     receipt = await run.settled(timeout=LIMIT)

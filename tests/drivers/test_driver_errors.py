@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from tests.helpers import eventually
 
 from standfast import Done, Run, RunHeld, Runtime, agent, tool
-from standfast.driver import Driver
 from standfast.endings import Endings
+from standfast.supervising import Supervisor
 
 
 class N(BaseModel):
@@ -39,7 +39,7 @@ async def test_a_fault_of_the_driver_holds_the_run_with_its_traceback(
 ) -> None:
     async with Runtime(tmp_path / "runs.db", agents=[plain]) as runs:
         with monkeypatch.context() as broken:
-            broken.setattr(Driver, "_supervise", faulty)
+            broken.setattr(Supervisor, "_supervise", faulty)
             run = await runs.start(plain, N())
             with pytest.raises(RunHeld, match="a fault of the driver") as held:
                 await run.result(timeout=10)
