@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
@@ -32,15 +30,16 @@ def over_cap(tx: Tx, row: RunRow, spent: Spent) -> Over | None:
 def hold_at_cap(tx: Tx, id: str, name: Hold, text: str) -> None:  # noqa: A002
     """Pause the run whose cap is used up, with everything below it; or cancel it, if its budget says so."""
     row = tx.run(id)
-    if row is None or row.status != "running":
+    if row is None or row.status not in ("queued", "running", "pausing", "paused"):
         return
     ask = Ask(reason=f"{name}: {text}", trigger="budget")
     if row.doc.budget.then == "cancel":
         cancel_one(tx, row, ask, "step", soft=False, is_dead=nobody_is_dead)
         return
-    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+    in_flight = row.named_in_flight
     hold(row, name, tx.now, text)
-    row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=in_flight)
-    enter(row, "pausing", tx.now)
-    saved(tx, row, [ev.PauseAsked(by=None, reason=ask.reason, in_flight=in_flight, status="pausing")])
+    if row.status in ("queued", "running"):
+        row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=in_flight)
+        enter(row, "pausing" if row.status == "running" else "paused", tx.now)
+    saved(tx, row, [ev.PauseAsked(by=None, reason=ask.reason, in_flight=in_flight, status=row.status)])
     pause_children(tx, row, ask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.budget.world import Loop, a_world, grandparent, parent
-from tests.helpers import held
+from tests.helpers import eventually, held
 
 from standfast import Budget, RunCancelled
 
@@ -51,3 +51,24 @@ async def test_a_parents_cap_may_cancel_the_whole_family() -> None:
         assert info.value.receipt.trigger == "budget"
         assert {v.status for v in await runs.list()} == {"cancelled"}
         assert len(world.calls) == 5
+
+
+async def test_a_child_resumed_alone_stops_again_at_the_cap_of_its_paused_parent() -> None:
+    """R17: the cap holds whatever holds the run it belongs to."""
+    async with a_world() as (runs, world):
+        run = await runs.start(parent, Loop(steps=20, tokens=5, children=1), budget=Budget(tokens=50))
+        await held(run, "budget")
+        (kid,) = [runs.handle(v.id) for v in await runs.list() if v.agent == "looper"]
+        await held(kid, "user")
+        before = (await kid.view()).seq
+        assert await kid.resume()
+
+        async def held_again() -> bool:
+            view = await kid.view()
+            return view.status == "paused" and view.seq > before + 2
+
+        await eventually(held_again)
+        assert len(world.calls) == 5
+        await held(run, "budget")
+        assert await run.resume(budget=Budget(tokens=10_000))
+        assert await run.result(timeout=10) == [19]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.helpers import eventually, held
 
-from standfast import Done, Run, agent, child, tool
+from standfast import Done, Handle, Run, agent, ask, child, tool
 from standfast.testing import Lab, lab
 
 
@@ -96,6 +98,109 @@ async def test_a_child_that_is_held_in_between_goes_on_with_its_parent() -> None
     async with lab([chief, two_steps]) as runs:
         run = await runs.start(chief, Part(name="a"))
         await slow.begun.wait()
+        assert await run.pause()
+        slow.may_end.set()
+        await run.settled()
+        assert await _statuses(runs) == {"chief": "paused", "two_steps": "paused"}
+        assert await run.resume()
+        assert await run.result(timeout=30) == "AB"
+
+
+@agent("asker")
+async def asker(run: Run[Part]) -> Done[str]:
+    return Done(await run.call(ask("Which?", ["x", "y"])))
+
+
+@agent("head")
+async def head(run: Run[Part]) -> Done[str]:
+    return Done(await run.call(child(asker, run.state)))
+
+
+@agent("top")
+async def top(run: Run[Part]) -> Done[str]:
+    return Done(await run.call(child(boss, run.state)))
+
+
+async def _run_of(runs: Lab, name: str) -> Handle[Any]:
+    async def look() -> Handle[Any] | None:
+        return next((runs.handle(view.id) for view in await runs.list() if view.agent == name), None)
+
+    found: Handle[Any] = await eventually(look)
+    return found
+
+
+async def test_a_child_that_asks_is_paused_with_its_parent_too() -> None:
+    """R3: an answer does not let it go on under a paused parent; the resume of the parent does."""
+    async with lab([head, asker]) as runs:
+        run = await runs.start(head, Part(name="a"))
+        kid = await _run_of(runs, "asker")
+        (question,) = (await held(kid, "asks")).needs
+        assert await run.pause()
+        await held(run, "user")
+        await held(kid, "asks", "user")
+        assert await kid.answer(question.call, "x")
+        await held(kid, "user")
+        assert await run.resume()
+        assert await run.result(timeout=30) == "x"
+
+
+async def test_the_resume_of_a_parent_leaves_the_question_of_its_child() -> None:
+    """R4: only what the parent's pause held is lifted."""
+    async with lab([head, asker]) as runs:
+        run = await runs.start(head, Part(name="a"))
+        kid = await _run_of(runs, "asker")
+        (question,) = (await held(kid, "asks")).needs
+        assert await run.pause()
+        await held(run, "user")
+        assert await run.resume()
+        await held(kid, "asks")
+        assert await kid.answer(question.call, "y")
+        assert await run.result(timeout=30) == "y"
+
+
+async def test_a_pause_reaches_what_goes_on_below_a_paused_child() -> None:
+    """R3: every live descendant, whatever holds those between."""
+    async with lab([top, boss, worker]) as runs:
+        run = await runs.start(top, Part(name="a"))
+        await slow.begun.wait()
+        middle, low = await _run_of(runs, "boss"), await _run_of(runs, "worker")
+        assert await middle.pause()
+        assert await low.resume()
+        assert await run.pause()
+        slow.may_end.set()
+        await run.settled()
+        assert await _statuses(runs) == {"top": "paused", "boss": "paused", "worker": "done"}
+        assert await run.resume()
+        assert (await held(middle, "user")).status == "paused"
+        assert await middle.resume()
+        assert await run.result(timeout=30) == "A"
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_pause_of_the_child_alone_outlives_that_of_its_parent(before: bool) -> None:
+    """R4: whether it came before the parent's pause or after it."""
+    async with lab([chief, two_steps]) as runs:
+        run = await runs.start(chief, Part(name="a"))
+        await slow.begun.wait()
+        kid = await _run_of(runs, "two_steps")
+        for one in (kid, run) if before else (run, kid):
+            assert await one.pause(reason=f"{before}")
+        slow.may_end.set()
+        await run.settled()
+        assert await run.resume()
+        await held(kid, "user")
+        assert (await run.view()).status in ("queued", "running")
+        assert await kid.resume()
+        assert await run.result(timeout=30) == "AB"
+
+
+async def test_a_second_pause_of_the_parent_takes_back_the_resume_of_the_child() -> None:
+    """R3: the last word counts for the whole family."""
+    async with lab([chief, two_steps]) as runs:
+        run = await runs.start(chief, Part(name="a"))
+        await slow.begun.wait()
+        assert await run.pause()
+        assert await run.resume()
         assert await run.pause()
         slow.may_end.set()
         await run.settled()

@@ -18,17 +18,22 @@ from standfast.stops import enter, hold
 
 def pause(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     """The gate closes at this commit, for live descendants too."""
-    pausing = row.status == "pausing" and "user" in row.doc.holds
+    held = row.doc.holds.get("user")
+    pausing = row.status == "pausing" and held is not None and held.data is None
     if pausing and row.doc.target is None and row.doc.resume_noted is None:
-        return Accepted(tx.now, row.seq, tuple(row.in_flight), note="it is pausing already")
+        below = pause_children(tx, row, ask)
+        return Accepted(tx.now, row.seq, (*row.in_flight, *below), note="it is pausing already")
     in_flight = _pause_one(tx, row, ask)
     return Accepted(tx.now, row.seq, tuple(in_flight))
 
 
 def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef]:
-    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+    """The user hold's data names the parent that it came with; what a person put on the run itself stays theirs."""
+    in_flight = row.named_in_flight
+    if held_by and "user" in row.doc.holds and row.doc.resume_noted is None:
+        return in_flight + pause_children(tx, row, ask)
     row.doc.resume_noted = None
-    hold(row, "user", tx.now, ask.reason or (f"paused with {held_by}" if held_by else ""))
+    hold(row, "user", tx.now, ask.reason or (f"paused with {held_by}" if held_by else ""), held_by or None)
     if row.doc.target is not None:
         row.doc.target.then = "paused"
     if row.status == "queued":
@@ -46,7 +51,7 @@ def pause_children(tx: Tx, row: RunRow, ask: Ask) -> list[CallRef]:
     in_flight: list[CallRef] = []
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
-        if child_row.status in ("queued", "running"):
+        if child_row.status != "cancelling":
             in_flight += _pause_one(tx, child_row, ask, row.id)
     return in_flight
 
@@ -64,7 +69,7 @@ def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Act:
             return Accepted(tx.now, row.seq, note="it is not paused")
         if row.status == "pausing":
             _note_resume(tx, row, wanted)
-            return Accepted(tx.now, row.seq, tuple(row.in_flight), note="taken when the pause has settled")
+            return Accepted(tx.now, row.seq, tuple(row.named_in_flight), note="taken when the pause has settled")
         return _resume_one(tx, row, wanted)
 
     return act
@@ -84,14 +89,25 @@ def resume_with_children(tx: Tx, row: RunRow, wanted: Resume) -> tuple[Answer, l
     if not isinstance(answer, Accepted):
         return answer, events
     for child in tx.children(row.id, live=True):
-        child_row = load(tx, child)
-        if set(child_row.doc.holds) != {"user"}:
-            continue
-        if child_row.status == "paused":
-            _resume_one(tx, child_row, replace(wanted, budget=None))
-        elif child_row.status == "pausing":
-            _note_resume(tx, child_row, replace(wanted, budget=None))
+        _lift(tx, load(tx, child), row.id, replace(wanted, budget=None))
     return answer, events
+
+
+def _lift(tx: Tx, row: RunRow, parent: str, wanted: Resume) -> None:
+    """Take back what the parent's pause did to a child: other holds of it stay, and so does a pause of its own."""
+    held = row.doc.holds.get("user")
+    if row.status not in ("paused", "pausing") or held is None or held.data != parent:
+        return
+    if len(row.doc.holds) > 1:
+        del row.doc.holds["user"]
+        text = f"the pause of {parent} holds it no longer"
+        saved(tx, row, [ev.VerbNoted(verb="resume", by=wanted.by, reason=wanted.reason, text=text)])
+        for child in tx.children(row.id, live=True):
+            _lift(tx, load(tx, child), row.id, wanted)
+    elif row.status == "paused":
+        _resume_one(tx, row, wanted)
+    else:
+        _note_resume(tx, row, wanted)
 
 
 def _note_resume(tx: Tx, row: RunRow, wanted: Resume) -> None:
