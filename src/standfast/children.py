@@ -9,10 +9,13 @@ from pydantic_core import to_json
 
 from standfast.abc import Tx
 from standfast.builtin_calls import ChildCall
+from standfast.control import Ask, nobody_is_dead
+from standfast.events import Event
 from standfast.flight import Flight, Outcome
-from standfast.records import ENDED
-from standfast.rows import RunRow
+from standfast.records import ENDED, LIVE
+from standfast.rows import CallRow, RunRow
 from standfast.starting import new_run
+from standfast.verbs import cancel_one
 
 if TYPE_CHECKING:
     from standfast.session import Session
@@ -35,6 +38,22 @@ def insert_child(session: Session, call_id: str, call: ChildCall[Any]) -> Callab
 
     session.env.loop.call_soon(session.look_for_work)
     return insert
+
+
+async def cancel_children(session: Session, attempt: int, calls: list[CallRow]) -> None:
+    """Cancel the child runs of these calls that are still live: the step has ended without asking for them."""
+
+    def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+        ask = Ask(reason="its parent's step was taken again and did not ask for it")
+        children = [tx.run(child_id(row.id, call.id)) for call in calls if row.attempt == attempt]
+        for child in children:
+            if child is not None and child.status in LIVE and child.status != "cancelling":
+                cancel_one(tx, child, ask, "step", soft=False, is_dead=nobody_is_dead)
+        return None, [], None
+
+    await session.flushed()
+    await session.write(act)
+    session.look_for_work()
 
 
 async def wait_for_child(session: Session, flight: Flight, call: ChildCall[Any]) -> Outcome:

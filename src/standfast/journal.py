@@ -67,6 +67,10 @@ class Journal:
             and row.status in ("finished", "failed", "in_doubt", "started")
         ]
 
+    def unasked_children(self) -> list[CallRow]:
+        """Child runs of earlier attempts that this attempt has not asked for."""
+        return [row for row in self.rows.values() if row.kind == "child" and row.id not in self.asked]
+
     def interruption(self, text: str) -> Interruption | None:
         """What an earlier attempt left, for the step that is being repeated."""
         finished = tuple(r.ref for r in self.rows.values() if r.status == "finished")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from standfast import budget as budgets
 from standfast import events as ev
+from standfast.children import cancel_children
 from standfast.commit import Boundary
 from standfast.contained import contained
 from standfast.errors import BadReturn, NotCalled, StandfastError
@@ -94,6 +95,8 @@ class Stepper:
             await self._leftovers()
         if any(row.status == "asking" for row in s.journal.rows.values()):
             await s.write(lambda tx, row: (None, withdraw(tx, row, ()), None))
+        if unasked := s.journal.unasked_children():
+            await cancel_children(s, scope.number, unasked)
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
         s.show_plan(run.plan)
