@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from standfast.machine import ANSWERS, STATUSES, TRANSITIONS, USER_VERBS, Transition, UserVerb
+from standfast.machine import ANSWERS, STATUSES, TRANSITIONS, USER_VERBS, Rule, Transition, UserVerb
 from standfast.records import ENDED, LIVE
 
 PAGE = Path(__file__).with_name("states.md")
@@ -35,11 +35,15 @@ def transitions_table() -> str:
     return "\n".join(lines)
 
 
+def _said(rule: Rule) -> str:
+    return f"Refused: {rule.says}" if rule.kind == "refuse" else rule.says
+
+
 def answers_table() -> str:
     """Table 2, with verbs that get the same answers in one row."""
     merged: dict[tuple[str, ...], list[UserVerb]] = {}
     for verb in USER_VERBS:
-        says = {status: ANSWERS[verb, status].says for status in STATUSES}
+        says = {status: _said(ANSWERS[verb, status]) for status in STATUSES}
         ended = dict.fromkeys(says[status] for status in ENDED)
         merged.setdefault((*(says[status] for status in LIVE), " / ".join(ended)), []).append(verb)
     lines = _head("verb on", *LIVE, "ended")

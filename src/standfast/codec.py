@@ -243,7 +243,7 @@ class JsonSchema:
     """Validation for processes that have the stored schema but not the code."""
 
     @staticmethod
-    def validate(schema: Json, value: Any) -> None:
+    def validate(schema: Json, value: Any, what: str = "the state") -> None:
         """Return if the value fits; WrongState names the field that does not."""
         import jsonschema  # noqa: PLC0415 - takes 100 ms, and only edits need it
         import referencing  # noqa: PLC0415
@@ -255,7 +255,7 @@ class JsonSchema:
         if error is not None:
             path = ".".join(str(part) for part in error.absolute_path)
             raise WrongState(
-                f"the state does not fit{f' at {path}' if path else ''}: {short(error.message, 160)}",
+                f"{what} does not fit{f' at {path}' if path else ''}: {short(error.message, 160)}",
                 hint=f"its schema asks for {short(to_json(error.schema).decode(), 160)}",
             )
 

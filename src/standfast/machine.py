@@ -186,9 +186,9 @@ def _row(
 
 
 _TOO_LATE: Final = Rule("too_late", (), "TooLate")
-_NOTHING_ASKED: Final = Rule("refuse", (), "Refused: nothing is asked")
-_NOT_WHILE_IT_MOVES: Final = Rule("refuse", (), "Refused: pause it first")
-_ONLY_WHEN_PAUSED: Final = Rule("refuse", (), "Refused: it is not paused")
+_NOTHING_ASKED: Final = Rule("refuse", (), "nothing is asked")
+_NOT_WHILE_IT_MOVES: Final = Rule("refuse", (), "pause it first")
+_ONLY_WHEN_PAUSED: Final = Rule("refuse", (), "it is not paused")
 
 ANSWERS: Final[dict[tuple[UserVerb, Status], Rule]] = {
     **_row(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
@@ -140,6 +140,7 @@ class RunDoc:
     turn_given_for: str = ""
     repeated: tuple[str, int] = ("", 0)
     changed: str = ""
+    redirected: list[str] = field(default_factory=list[str])  # the redirects in `changed`
     baseline: int = 0
     parent_call: str = ""
     result: JsonValue = None
@@ -173,6 +174,11 @@ class RunRow:
     parent: str | None
     created: float
     wake_at: float | None = None
+
+    @property
+    def named_in_flight(self) -> list[CallRef]:
+        """The calls in flight, each with its run: beside them an answer may name calls of child runs."""
+        return [replace(ref, run=self.id) for ref in self.in_flight]
 
     def copy(self) -> RunRow:
         """A row that can be changed without changing this one; the document is shared."""

@@ -194,6 +194,11 @@ class Session:
         self.spent.seconds += seconds
         return seconds
 
+    def count_later(self, seconds: float) -> None:
+        """Running time that was not written after all."""
+        self._counted_until -= seconds
+        self.spent.seconds -= seconds
+
     # --- budget -------------------------------------------------------------------------------
 
     def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None:
@@ -250,6 +255,8 @@ class Session:
     def _note_outcome(self, flight: Flight, outcome: Outcome, *, begun: bool) -> None:
         if not begun:
             word: Literal["aborted", "finished", "failed", "in_doubt", "still_running"] = "aborted"
+        elif outcome.error == "ChildCancelled":
+            word = "aborted"  # whether the call or its child was seen to end first
         elif outcome.kind == "cut":
             word = "aborted" if flight.repeatable else "in_doubt"
         else:

@@ -16,6 +16,7 @@ from standfast.events import Event
 from standfast.records import Hold, InFlight, Receipt, Residue, Status, Undo, Undone
 from standfast.rows import CallRow, HoldInfo, RunRow, Stop
 from standfast.snapshots import unpack
+from standfast.spending import family_spent
 
 
 def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = None) -> None:
@@ -34,6 +35,7 @@ def enter(row: RunRow, status: Status, now: float) -> None:
         doc.paused_at = now
         doc.baseline = row.snapshot
         doc.changed = ""
+        doc.redirected = []
     if status in ("queued", "running"):
         doc.receipt = None  # it told of a stop that is over
     if status in ("cancelled", "done", "failed"):
@@ -168,7 +170,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         partial_output=partial_output(tx, row),
         result=stop.result,
         calls_after_cancel=stop.calls_after,
-        usage=row.spent,
+        usage=family_spent(tx, row),
         trigger=stop.trigger,
         undo=stop.undo if stop.verb == "cancel" else None,
         soft=stop.soft,
@@ -194,7 +196,7 @@ def _ended_as(call: CallRow | None) -> Literal["aborted", "finished", "failed", 
     """For a call that ended by itself just when the stop was accepted; the boundary covers one without a row."""
     if call is None or call.status == "finished":
         return "finished"
-    if call.status in ("cut", "not_begun"):
+    if call.status in ("cut", "not_begun") or call.error == "ChildCancelled":
         return "aborted"
     return "in_doubt" if call.status in ("started", "in_doubt", "check") else "failed"
 

@@ -11,7 +11,19 @@ from standfast.abc import Tx
 from standfast.codec import from_json
 from standfast.errors import StoreDamaged
 from standfast.leases import proven_dead
-from standfast.records import CallRef, CheckAgain, Choice, Happened, MailView, Need, NotHappened, RunView, Spent, Status
+from standfast.records import (
+    CallRef,
+    CheckAgain,
+    Choice,
+    Happened,
+    Hold,
+    MailView,
+    Need,
+    NotHappened,
+    RunView,
+    Spent,
+    Status,
+)
 from standfast.rows import CallRow, MailRow, RunRow
 from standfast.spending import family_spent
 from standfast.stops import pending_undos
@@ -42,7 +54,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         spent=spent,
         mail=tuple(_mail(m) for m in tx.mail(row.n)),
         needs=tuple(needs(row, open_calls, spent)),
-        in_flight=tuple(row.in_flight),
+        in_flight=tuple(row.named_in_flight),
         labels=doc.labels,
         parent=row.parent,
         changed=doc.changed,
@@ -72,7 +84,7 @@ def needs(row: RunRow, open_calls: list[CallRow], spent: Spent) -> list[Need]:
     for name, info in row.doc.holds.items():
         kind: Any = "budget" if name == "loop" else name
         if kind in ("stale", "budget", "error", "diverged"):
-            found.append(Need(name, kind, info.text, None, info.since, _choices(row, kind, spent)))
+            found.append(Need(name, kind, info.text, None, info.since, _choices(row, name, kind, spent)))
     return found
 
 
@@ -94,7 +106,7 @@ def _doubt(call: CallRow) -> Need:
     return Need(call.id, "doubt", text, call.id, call.since, (Happened(), NotHappened(), CheckAgain()))
 
 
-def _choices(row: RunRow, kind: str, spent: Spent) -> tuple[Choice, ...]:
+def _choices(row: RunRow, name: Hold, kind: str, spent: Spent) -> tuple[Choice, ...]:
     cancel = Choice("cancel", {}, "cancel the run")
     if kind == "stale":
         data = row.doc.holds["stale"].data
@@ -104,6 +116,9 @@ def _choices(row: RunRow, kind: str, spent: Spent) -> tuple[Choice, ...]:
             Choice("rewind", {"to": back}, f"redo from step {back}"),
             cancel,
         )
+    if name == "loop":
+        more: JsonValue = {"repeats": (row.doc.budget.repeats or 1) * 2}
+        return (Choice("resume", {"budget": more}, "allow more repeats and go on"), cancel)
     if kind == "budget":
         return (Choice("resume", {"budget": budgets.doubled(row.doc.budget, spent)}, "raise the cap and go on"), cancel)
     if kind == "diverged":

@@ -32,7 +32,7 @@ def resolve(call_id: str, decision: Decision) -> Act:
             raw = storable(decision.result)
             result = from_json(raw)
             if schema is not None:
-                JsonSchema.validate(schema, result)
+                JsonSchema.validate(schema, result, "the result")
             call.status, call.result = "finished", raw
         elif isinstance(decision, CheckAgain):
             call.status = "check"
@@ -65,7 +65,7 @@ def approve(call_id: str, args: Json | None) -> Act:
             merged: Any = {**from_json(call.args), **args}
             schema = _tool_schema(tx, row, call.tool, "schema")
             if schema is not None:
-                JsonSchema.validate({**schema, "additionalProperties": False}, merged)
+                JsonSchema.validate({**schema, "additionalProperties": False}, merged, f"an argument of {call.tool}")
             call.wanted = call.args.decode()
             call.args = storable(merged)
         call.status = "approved"
@@ -108,7 +108,7 @@ def answer(call_id: str, value: Any) -> Act:
         raw = storable(value)
         plain = from_json(raw)
         if isinstance(call.schema, dict):
-            JsonSchema.validate(call.schema, plain)
+            JsonSchema.validate(call.schema, plain, "the answer")
         if isinstance(call.options, list) and plain not in call.options:
             raise WrongState(f"{plain!r} is not one of the options", hint=f"answer with one of {call.options}")
         call.status, call.result = "finished", raw

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
@@ -42,12 +40,12 @@ def _cancel_again(tx: Tx, row: RunRow, ask: Ask, undo: Undo, soft: bool) -> Answ
         child_row = load(tx, child)
         if child_row.status == "cancelling":
             _cancel_again(tx, child_row, ask, undo, soft)
-    return Accepted(tx.now, row.seq, tuple(row.in_flight), note=note)
+    return Accepted(tx.now, row.seq, tuple(row.named_in_flight), note=note)
 
 
 def cancel_one(tx: Tx, row: RunRow, ask: Ask, undo: Undo, *, soft: bool, is_dead: IsDead) -> list[CallRef]:
     """Cancel a run and its live descendants in one transaction."""
-    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+    in_flight = row.named_in_flight
     named = list(in_flight)
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)

@@ -77,12 +77,13 @@ def _deliver(tx: Tx, row: RunRow, mail: MailRow, change: str = "") -> Accepted:
     disposition = _disposition(row, mail.when)
     if change and row.status == "paused":
         row.doc.changed = "; ".join(filter(None, [row.doc.changed, change]))
+        row.doc.redirected = [*row.doc.redirected, change]
     events: list[Event] = [_received(mail, disposition)]
     if row.status == "paused" and "waiting" in row.doc.holds:
         row.doc.holds.pop("waiting")
         events += queue_if_free(row, tx.now, "mail came")
     saved(tx, row, events)
-    return Accepted(tx.now, row.seq, tuple(row.in_flight), mail=mail.id, note=disposition)
+    return Accepted(tx.now, row.seq, tuple(row.named_in_flight), mail=mail.id, note=disposition)
 
 
 def _received(mail: MailRow, disposition: str) -> ev.MailReceived:

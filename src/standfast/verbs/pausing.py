@@ -22,7 +22,7 @@ def pause(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     pausing = row.status == "pausing" and held is not None and held.data is None
     if pausing and row.doc.target is None and row.doc.resume_noted is None:
         below = pause_children(tx, row, ask)
-        return Accepted(tx.now, row.seq, (*row.in_flight, *below), note="it is pausing already")
+        return Accepted(tx.now, row.seq, (*row.named_in_flight, *below), note="it is pausing already")
     in_flight = _pause_one(tx, row, ask)
     return Accepted(tx.now, row.seq, tuple(in_flight))
 

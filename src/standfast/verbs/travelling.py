@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from standfast import arguments
 from standfast import events as ev
@@ -59,8 +58,8 @@ def rewind_to(
         note = _note_rewind(row, target)
         events.append(ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text=note))
         saved(tx, row, events)
-        return Accepted(tx.now, row.seq, tuple(row.in_flight), mail=mail, note=note)
-    in_flight = [replace(ref, run=row.id) for ref in row.in_flight]
+        return Accepted(tx.now, row.seq, tuple(row.named_in_flight), mail=mail, note=note)
+    in_flight = row.named_in_flight
     state = begin_rewind(tx, row, ask, target, events, is_dead, in_flight)
     saved(tx, row, events, state=state)
     return Accepted(tx.now, row.seq, tuple(in_flight), mail=mail)
@@ -134,8 +133,7 @@ def edit(
         state, changed, rows = validate(contract, found[1], baseline)
         for log, first, bodies in rows:
             tx.append_log(log, first, bodies)
-        redirects = [part for part in row.doc.changed.split("; ") if part.startswith("redirect: ")]
-        row.doc.changed = "; ".join(filter(None, [changed, *redirects]))
+        row.doc.changed = "; ".join(filter(None, [changed, *row.doc.redirected]))
         row.doc.set_back = True
         row.doc.branch = True
         row.attempt += 1
