@@ -325,8 +325,11 @@ class DriverWrite(Generic[T]):
     row: RunRow | None = None
     result: T | None = None
     tried: list[bytes] = field(default_factory=list[bytes])
+    seconds: float = 0.0
+    written: float = 0.0  # how much of these seconds the run's row has got
 
-    def seal(self) -> None: ...
+    def seal(self) -> None:
+        self.seconds = self.session.running_seconds()
 
     def perform(self, tx: Tx) -> None:
         session = self.session
@@ -337,14 +340,21 @@ class DriverWrite(Generic[T]):
             return
         if row.fence != session.fence:
             raise Fenced(f"run {row.id} is driven by another process now")
+        worked = row.status in ("running", "pausing") and row.doc.target is None  # undoing is no running time
+        before = row.spent.seconds
+        self.written = self.seconds if worked else 0.0
+        row.spent.seconds += self.written
         self.result, events, state = self.act(tx, row)
         if events or state is not None:
             tx.save(row, events, state=state)
             tx.signal(row.id)
             self.tried.append(row.head)
+        else:
+            row.spent.seconds, self.written = before, 0.0
 
     def committed(self) -> None:
         assert self.row is not None
+        self.session.count_later(self.seconds - self.written)
         self.session.row = self.row
         self.session.env.hub.poke(self.row.id)
         if not self.future.done():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -79,6 +80,27 @@ async def test_seconds_are_running_time_and_pauses_do_not_count() -> None:
         await run.resume(budget=Budget(seconds=1000))
         await _run_until_held(runs, run)
         assert len(world.calls) == 6
+
+
+async def test_the_time_that_led_to_the_hold_is_in_what_was_spent() -> None:
+    """Also the time of the agent's own code, which no call has counted."""
+    over = asyncio.Event()
+
+    @agent("ponderer")
+    async def ponderer(run: Run[Loop]) -> None:
+        await run.call(use_up(0, 0, 0.0))
+        await over.wait()
+        await run.call(use_up(1, 0, 0.0))
+
+    world = World()
+    async with lab([ponderer], provide={World: world}) as runs:
+        run = await runs.start(ponderer, Loop(), budget=Budget(seconds=50))
+        await eventually(lambda: world.calls)
+        await runs.clock.advance(60)
+        over.set()
+        view = await held(run, "budget")
+        assert 60 <= view.spent.seconds <= 61
+        assert world.calls == ["use_up 0"]
 
 
 async def test_a_run_that_does_not_reach_its_cap_is_not_held() -> None:
