@@ -14,6 +14,7 @@ from standfast.events import Event
 from standfast.flight import Flight, Outcome
 from standfast.records import ENDED, LIVE
 from standfast.rows import CallRow, RunRow
+from standfast.spending import family_spent
 from standfast.starting import new_run
 from standfast.verbs import cancel_one
 
@@ -67,8 +68,10 @@ async def wait_for_child(session: Session, flight: Flight, call: ChildCall[Any])
             if row.status in ENDED:
                 break
             await waiter.wait(0.5)
-    session.spend(row.spent.input_tokens, row.spent.output_tokens, row.spent.cost)
-    session.count_child_calls(row.spent.calls)
+    ended = row
+    spent = session.env.store.read(lambda tx: family_spent(tx, ended))
+    session.spend(spent.input_tokens, spent.output_tokens, spent.cost)
+    session.count_child_calls(spent.calls)
     if row.status == "done":
         return Outcome("finished", to_json(row.doc.result))
     if row.status == "cancelled":

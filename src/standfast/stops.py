@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
+from standfast.machine import may_follow
 from standfast.records import Hold, InFlight, Receipt, Residue, Status, Undo, Undone
 from standfast.rows import CallRow, HoldInfo, RunRow, Stop
 from standfast.snapshots import unpack
@@ -27,6 +28,7 @@ def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = 
 
 def enter(row: RunRow, status: Status, now: float) -> None:
     """Change the status, and keep the times that views show."""
+    assert may_follow(row.status, status), f"run {row.id} cannot become {status}: it is {row.status}"
     doc = row.doc
     if doc.paused_at is not None and status != "paused":
         doc.paused_for += max(0.0, now - doc.paused_at)

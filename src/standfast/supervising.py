@@ -21,6 +21,7 @@ from standfast.run import Run
 from standfast.scope import Attempt, current_attempt
 from standfast.session import Session
 from standfast.snapshots import unpack
+from standfast.spending import spent_before
 from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
 from standfast.stops import enter, hold, partial_output
@@ -57,7 +58,7 @@ class Supervisor:
         s = self._s
         row = s.row
 
-        def look(tx: Tx) -> tuple[RunRow, bytes, list[CallRow], str]:
+        def look(tx: Tx) -> tuple[RunRow, Spent, bytes, list[CallRow], str]:
             fresh = tx.run_n(row.n)
             assert fresh is not None
             if fresh.fence != s.fence:  # never take up another driver's row: its fence would open our writes
@@ -65,14 +66,14 @@ class Supervisor:
             found = tx.snapshot(fresh)
             assert found is not None, f"run {row.id} has no snapshot"
             rows = tx.calls_of_step(fresh.n, fresh.epoch, fresh.step)
-            return fresh, found[1], rows, partial_output(tx, fresh) if fresh.attempt > 1 else ""
+            text = partial_output(tx, fresh) if fresh.attempt > 1 else ""
+            return fresh, spent_before(tx, fresh), found[1], rows, text
 
-        s.row, snapshot, rows, text = s.env.store.read(look)
+        s.row, s.spent, snapshot, rows, text = s.env.store.read(look)
         row = s.row
         plan, raw = unpack(snapshot)
         state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
         s.step = row.step
-        s.spent = Spent(**{f: getattr(row.spent, f) for f in Spent.__slots__})
         s.repeated = row.doc.repeated
         s.journal = Journal(row.id, row.epoch, row.step)
         s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn"}
@@ -84,7 +85,7 @@ class Supervisor:
         scope = s.attempt = Attempt(row.attempt, s.wake.set)
         run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step))
         run.plan.changed = plan != row.doc.plan  # a step set back takes its changes of the plan back
-        stepper = Stepper(s, scope, state, run)
+        stepper = Stepper(s, scope, run)
         token = current_attempt.set(scope)
         try:
             task = s.env.loop.create_task(stepper.steps(), name=f"standfast {row.id}")

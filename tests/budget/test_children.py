@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.budget.world import Loop, a_world, grandparent, parent
+from tests.budget.world import Loop, World, a_world, grandparent, looper, parent
 from tests.helpers import eventually, held
 
-from standfast import Budget, RunCancelled
+from standfast import Agent, Budget, Done, Run, RunCancelled, agent, child
+from standfast.testing import lab
 
 
 async def test_spending_of_children_counts_into_every_ancestor() -> None:
@@ -72,3 +75,39 @@ async def test_a_child_resumed_alone_stops_again_at_the_cap_of_its_paused_parent
         await held(run, "budget")
         assert await run.resume(budget=Budget(tokens=10_000))
         assert await run.result(timeout=10) == [19]
+
+
+@pytest.mark.parametrize("kind", [parent, grandparent])
+async def test_what_cancelled_children_have_spent_is_in_view_and_receipt(kind: Agent[Loop, list[Any]]) -> None:
+    """R17: money that is gone does not come back by a cancel."""
+    async with a_world() as (runs, world):
+        run = await runs.start(kind, Loop(steps=100, tokens=5, cost=0.5, children=2), budget=Budget(tokens=50))
+        await held(run, "budget")
+        before = (await run.view()).spent
+        assert before.tokens == 10 * len(world.calls)
+        await run.cancel()
+        receipt = await run.settled(10)
+        after = (await run.view()).spent
+        for spent in (after, receipt.usage):
+            assert (spent.tokens, spent.calls, spent.cost) == (before.tokens, before.calls, pytest.approx(before.cost))
+
+
+async def test_what_a_child_that_was_given_up_has_spent_is_still_counted() -> None:
+    """R17: a redirect does not turn the meter back."""
+
+    @agent("giver")
+    async def giver(run: Run[Loop]) -> Done[None] | None:
+        if run.step == 0 and not run.take_redirects():
+            await run.call(child(looper, Loop(steps=3, tokens=5, seconds=3600)))
+        if run.step == 1:
+            await run.call(child(looper, Loop(steps=1, tokens=5)))
+        return Done(None) if run.step == 1 else None
+
+    world = World()
+    async with lab([giver, looper], provide={World: world}) as runs:
+        run = await runs.start(giver, Loop())
+        await eventually(lambda: world.calls)
+        await run.redirect("not so", when="now")
+        await run.result(timeout=10)
+        view = await run.view()
+        assert (view.spent.tokens, len(world.calls)) == (20, 2)

@@ -145,15 +145,14 @@ class SqliteTx:
         query = _Q["live_children" if live else "children"]
         return [r[0] for r in self._c.execute(query, (parent,)).fetchall()]
 
+    def uncounted_children(self, parent: str) -> list[str]:
+        return [r[0] for r in self._c.execute(_Q["uncounted_children"], (parent,)).fetchall()]
+
     def claimable(self) -> list[tuple[str, str, str, str | None]]:
         return [(r[0], r[1], r[2], r[3]) for r in self._c.execute(_Q["claimable"]).fetchall()]
 
     def due(self, now: float) -> list[str]:
         return [r[0] for r in self._c.execute(_Q["due"], (now,)).fetchall()]
-
-    def next_wake(self) -> float | None:
-        value = self._c.execute(_Q["next_wake"]).fetchone()[0]
-        return None if value is None else float(value)
 
     # --- record ---------------------------------------------------------------------------
 

@@ -179,6 +179,15 @@ SELECT id, doc FROM contracts WHERE agent = ? ORDER BY rowid DESC LIMIT 1;
 -- Children that have not ended.
 SELECT id FROM runs WHERE parent = ? AND status NOT IN ('cancelled', 'done', 'failed') ORDER BY n;
 
+-- name: uncounted_children
+-- Children whose spending the parent's own count does not hold: live ones, and those whose call was given up.
+SELECT child.id FROM runs AS child JOIN runs AS parent ON parent.id = child.parent
+WHERE child.parent = ? AND (child.status NOT IN ('cancelled', 'done', 'failed') OR NOT EXISTS (
+    SELECT 1 FROM calls
+    WHERE calls.run = parent.n AND calls.id = json_extract(child.doc, '$.parent_call')
+    AND calls.status IN ('finished', 'failed')))
+ORDER BY child.n;
+
 -- name: children
 -- All children of a run.
 SELECT id FROM runs WHERE parent = ? ORDER BY n;
@@ -190,7 +199,3 @@ SELECT id, agent, status, holder FROM runs WHERE status IN ('queued', 'running',
 -- name: due
 -- Runs with a deadline that has passed.
 SELECT id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at;
-
--- name: next_wake
--- When the next deadline passes.
-SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL;
