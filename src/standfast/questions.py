@@ -36,6 +36,17 @@ def withdraw(tx: Tx, run: RunRow, wanted: Container[str]) -> list[Event]:
     return events
 
 
+def void_decisions(tx: Tx, run: RunRow, asked: Container[str]) -> list[Event]:
+    """What a person said about calls of this step that a redirected attempt did not ask for counts no longer."""
+    events: list[Event] = []
+    for call in tx.calls_of_step(run.n, run.epoch, run.step):
+        if call.status in ("approved", "denied") and call.id not in asked:
+            call.status, call.error = "withdrawn", None
+            tx.update_call(call)
+            events.append(ev.Answered(call=call.id, answer="withdrawn", by=None, reason="the step no longer asks this"))
+    return events
+
+
 def question_row(session: Session, call: Call[Any], id_: str, text: str, title: str, attempt: int) -> CallRow:
     """The row that waits for a person; everything needed to answer without the agent's code is in it."""
     tool = call.tool

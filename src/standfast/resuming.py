@@ -7,10 +7,11 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
 from standfast.machine import resume_leaves
+from standfast.questions import withdraw
 from standfast.records import Accepted, Answer, Budget, Choice, Refused, Spent
 from standfast.rows import Resume, RunRow
 from standfast.spending import family_spent
-from standfast.stops import enter
+from standfast.stops import VOID, enter
 
 
 def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
@@ -19,9 +20,11 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     caps = budgets.raised(doc.budget, ask.budget) if ask.budget else doc.budget
     spent = family_spent(tx, row)
     room = not budgets.exhausted(caps, spent)
-    left = resume_leaves(list(doc.holds), accept_stale=ask.accept_stale, budget_has_room=room)
+    standing = [name for name, info in doc.holds.items() if name != "asks" or info.data != VOID]
+    left = resume_leaves(standing, accept_stale=ask.accept_stale, budget_has_room=room)
     if left:
         return _refused(row, left, ask, spent), []
+    gone = withdraw(tx, row, ()) if "asks" in doc.holds else []
     changed = list[str]()
     if ask.budget:
         changed.append("budget " + _caps(ask.budget))
@@ -43,7 +46,7 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     doc.stop = None
     enter(row, "queued", tx.now)
     event = ev.ResumeAsked(by=ask.by, reason=ask.reason, note=ask.note, changed=doc.changed, cleared=cleared)
-    return Accepted(tx.now, row.seq + 1), [event]
+    return Accepted(tx.now, row.seq + 1), [*gone, event]
 
 
 def _issue_failed_reads_again(tx: Tx, row: RunRow) -> None:

@@ -19,11 +19,19 @@ from standfast.rows import CallRow, HoldInfo, RunRow, Stop
 from standfast.snapshots import unpack
 from standfast.spending import family_spent
 
+VOID = "void"  # the data of an asks hold whose questions a redirect has overtaken
+
 
 def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = None) -> None:
     """Add a hold; an older one of the same name keeps its place and time."""
     old = row.doc.holds.get(name)
     row.doc.holds[name] = HoldInfo(old.since if old else now, text, data)
+
+
+def void_questions(row: RunRow) -> None:
+    """The step is to be taken anew with something else: what it asked no longer stands in the way of a resume."""
+    if "asks" in row.doc.holds:
+        row.doc.holds["asks"].data = VOID
 
 
 def enter(row: RunRow, status: Status, now: float) -> None:

@@ -14,7 +14,7 @@ from standfast.family import hold_at_cap
 from standfast.journal import Journal
 from standfast.outliving import still_left
 from standfast.plan import Plan
-from standfast.questions import withdraw
+from standfast.questions import void_decisions, withdraw
 from standfast.records import Hold, Residue, Spent, Status
 from standfast.rows import CallRow, RunRow, Stop
 from standfast.run import Run
@@ -36,6 +36,7 @@ class Supervisor:
         self._s = session
         self._endings = endings
         self._stepper: asyncio.Task[Turn] | None = None
+        self._redirected = False  # does this attempt take a step that was set back?
         self._extra_residue: list[Residue] = []
         self.releasing = ""  # why the run is let go of; empty while it is kept
 
@@ -51,7 +52,20 @@ class Supervisor:
         finally:
             if self._stepper is not None and not self._stepper.done() and self._s.attempt is not None:
                 self._s.attempt.closed = True
+        if self._redirected:
+            await self._void_decisions()
         return True
+
+    async def _void_decisions(self) -> None:
+        s = self._s
+        asked = s.journal.asked
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            going_on = row.status in ("running", "pausing") and row.step == s.step and row.doc.target is None
+            return None, void_decisions(tx, row, asked) if going_on else [], None
+
+        if s.row.status in ("running", "pausing"):
+            await s.write(act)
 
     def _begin_attempt(self) -> None:
         """Load what is durable, and take the step from its beginning."""
@@ -79,6 +93,7 @@ class Supervisor:
         s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn"}
         s.journal.values = dict(row.doc.values)
         s.interruption = s.journal.interruption(text)
+        self._redirected = row.doc.set_back and bool(rows)
         s.stop_asked = None
         s.shut = False
         s.outcomes = []

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from pydantic import BaseModel
 from tests.helpers import eventually, held
 from tests.questions.world import World, look, send
 
-from standfast import Done, Run, agent, tool, use
+from standfast import Done, Handle, Refused, Run, agent, tool, use
+from standfast.records import Need
 from standfast.testing import lab
 
 
@@ -70,3 +74,76 @@ async def test_a_question_that_the_new_attempt_does_not_ask_is_withdrawn() -> No
 
 async def _needs(run: object) -> object:
     return (await run.view()).needs  # type: ignore[attr-defined]
+
+
+async def test_a_redirect_for_now_can_be_read_without_an_answer_to_the_old_question() -> None:
+    """R5, R14: the question is withdrawn when the run is resumed; what the new attempt asks must be answered."""
+    world = World()
+    async with lab([writer], provide={World: world}) as runs:
+        run = await runs.start(writer, Letter())
+        (old,) = (await held(run, "asks")).needs
+        assert isinstance(await run.resume(), Refused)
+        assert await run.redirect("bob")
+        assert await run.resume()
+        new = await _asked(run, "bob")
+        assert isinstance(await run.approve(old.call), Refused)
+        assert isinstance(await run.resume(), Refused)
+        assert await run.approve(new.call)
+        assert await run.result(timeout=10) == "sent to bob"
+        assert world.sent == [("bob", "hello")]
+
+
+async def test_a_question_that_a_redirected_step_asks_again_is_asked_again() -> None:
+    """R14: nothing passes unasked."""
+    world = World()
+    async with lab([writer], provide={World: world}) as runs:
+        run = await runs.start(writer, Letter())
+        await held(run, "asks")
+        assert await run.redirect("ann")
+        assert await run.resume()
+        need = await _asked(run, "ann")
+        assert world.sent == []
+        assert await run.approve(need.call)
+        assert await run.result(timeout=10) == "sent to ann"
+
+
+@pytest.mark.parametrize("say", ["approve", "deny"])
+async def test_what_was_said_about_a_call_is_void_once_a_redirected_step_did_not_ask_for_it(say: str) -> None:
+    """R14: when a later redirect brings the call back, it is asked about again."""
+    world = World()
+    async with lab([writer], provide={World: world}) as runs:
+        run = await runs.start(writer, Letter())
+        (ann,) = (await held(run, "asks")).needs
+        await run.pause()
+        assert await getattr(run, say)(ann.call)
+        assert await run.redirect("eve")
+        assert await run.resume()
+        await _asked(run, "eve")
+        assert await run.redirect("ann")
+        assert await run.resume()
+        again = await _asked(run, "ann")
+        assert world.sent == []
+        assert await run.approve(again.call)
+        assert await run.result(timeout=10) == "sent to ann"
+        assert world.sent == [("ann", "hello")]
+
+
+async def test_an_approval_stands_if_the_redirected_step_asks_for_the_same() -> None:
+    world = World()
+    async with lab([writer], provide={World: world}) as runs:
+        run = await runs.start(writer, Letter())
+        (ann,) = (await held(run, "asks")).needs
+        await run.pause()
+        assert await run.approve(ann.call)
+        assert await run.redirect("ann")
+        assert await run.resume()
+        assert await run.result(timeout=10) == "sent to ann"
+
+
+async def _asked(run: Handle[Any], about: str) -> Need:
+    async def look() -> Need | None:
+        view = await run.view()
+        return next((n for n in view.needs if about in n.text and view.holds == ("asks",)), None)
+
+    found: Need = await eventually(look)
+    return found

@@ -13,7 +13,7 @@ from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.records import Accepted, Answer, Choice, Refused, When
 from standfast.rows import MailRow, RunRow, Target
-from standfast.stops import queue_if_free
+from standfast.stops import queue_if_free, void_questions
 from standfast.verbs.travelling import rewind_to, step_of
 
 
@@ -40,6 +40,7 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
             return rewind_to(tx, row, ask, target, is_dead, received, mail_id)
         if when == "now":
             row.doc.set_back = True
+            void_questions(row)
             if row.status == "running":
                 row.attempt += 1
         else:
