@@ -42,9 +42,11 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
         if going_back or pending_undos(tx, row) or tx.children(row.id, live=True):
             driver.s.doing(f"the event loop, which is blocked: {where}")
             return False
-        _name(tx, row, where)
+        unstored = _unstored(row, driver.s.step)
+        code = f"code of step {driver.s.step}"
+        _name(tx, row, Residue(f"{code} is still running and blocks the event loop{unstored}", where))
         row.fence += 1
-        events: list[Event] = [ev.LeftBehind(what=f"code of step {row.step} blocks the event loop", where=where)]
+        events: list[Event] = [ev.LeftBehind(what=f"{code} blocks the event loop{unstored}", where=where)]
         events += finish_cancel(tx, row) if row.status == "cancelling" else settle_pause(tx, row)
         row.holder = None
         tx.save(row, events)
@@ -68,7 +70,14 @@ def _cut(flights: list[Flight], status: str, waited: float) -> None:
             flight.cut()
 
 
-def _name(tx: Tx, row: RunRow, where: str) -> None:
+def _unstored(row: RunRow, step: int) -> str:
+    """A step's end is stored with the next call, or when the loop turns: blocked code may have kept it from both."""
+    if step == row.step:
+        return ""
+    return f"; the end of step {row.step} was not stored before that, so it counts as not finished"
+
+
+def _name(tx: Tx, row: RunRow, code: Residue) -> None:
     stop = row.doc.stop
     assert stop is not None
     known = {f.call.id for f in stop.outcomes}
@@ -81,4 +90,4 @@ def _name(tx: Tx, row: RunRow, where: str) -> None:
             call.status = "in_doubt" if has_effect(ref) else "cut"
             call.left_by = row.holder
             tx.update_call(call)
-    stop.residue.append(Residue(f"code of step {row.step} is still running and blocks the event loop", where))
+    stop.residue.append(code)

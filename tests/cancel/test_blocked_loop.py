@@ -207,3 +207,34 @@ async def test_pause_of_a_blocked_loop_settles_and_the_run_can_be_resumed(db: st
         await run.resume()
         assert await run.result(timeout=LIMIT) == 2
         assert [e.type for e in await recorded(run)][-1] == "run_done"
+
+
+async def test_the_receipt_says_that_a_blocked_step_kept_the_end_of_the_one_before_from_being_stored(db: str) -> None:
+    """R7, R34: the step that blocks is named, and why the step before it counts as not finished."""
+    blocking, free = threading.Event(), threading.Event()
+
+    @tool
+    async def effect(n: int) -> int:
+        return n
+
+    @agent("late_blocker")
+    async def late_blocker(run: Run[Nothing]) -> None:
+        if run.step == 2:
+            blocking.set()
+            free.wait(LIMIT)
+        await run.call(effect(run.step))
+
+    async with Runtime(db, agents=[late_blocker]) as runs:
+        run = await runs.start(late_blocker, Nothing())
+
+        async def stop() -> Receipt:
+            await asyncio.to_thread(blocking.wait, LIMIT)
+            assert await run.cancel()
+            receipt = await run.settled(timeout=LIMIT)
+            free.set()
+            return receipt
+
+        receipt = await Elsewhere(stop).join()
+        said = " ".join(r.what for r in receipt.residue)
+        assert "code of step 2" in said and "the end of step 1 was not stored" in said
+        assert receipt.finished_steps == 1
