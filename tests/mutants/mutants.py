@@ -46,7 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "gate.py",
         "        if not admission.admitted:\n            await run.scope.park()",
         "        if False:\n            await run.scope.park()",
-        hint=15,
+        hint=258,
     ),
     Mutant(
         "the journal is not looked at",

@@ -11,7 +11,7 @@ from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.run import caught
 
 SOAK = "STANDFAST_SOAK" in os.environ
-SEEDS = 2_000 if SOAK else 60
+SEEDS = 2_000 if SOAK else 300
 
 
 @pytest.mark.soak
