@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 R = TypeVar("R")
 
-Step = Callable[["Run[S]"], Coroutine[Any, Any, Done[R] | Idle | None]]
 Migrate = Callable[[Json], Any]
 DEFAULT_BUDGET = Budget(steps=1000)
 

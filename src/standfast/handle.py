@@ -340,6 +340,7 @@ class Handle(Generic[R]):
                 for delta in deltas:
                     yield delta
                 if not deltas:
+                    self._runs.must_be_open()
                     await waiter.wait(1.0)
 
     # --- waiting --------------------------------------------------------------------------------------
@@ -391,6 +392,7 @@ class Handle(Generic[R]):
                 found = self._read(look)
                 if found is not None:
                     return found
+                self._runs.must_be_open()
                 left = 1.0 if end is None else min(1.0, end - loop.time())
                 if left <= 0:
                     raise TimeoutError(f"run {self.id} is still {self._row().status} after {timeout} s")

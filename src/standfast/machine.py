@@ -1,7 +1,7 @@
 """Everything a run can do and every answer a verb can get: two tables, no I/O.
 
-`TRANSITIONS` says which status may follow which, by what verb and whose hand; the store asserts
-`can()` on every change of status. `ANSWERS` says what a person's verb gets in each status;
+`TRANSITIONS` says which status may follow which, by what verb and whose hand; every change of
+status asserts `may_follow()`. `ANSWERS` says what a person's verb gets in each status;
 `decide()` looks it up. The tables in docs/states.md are generated from here.
 """
 
@@ -144,10 +144,17 @@ _ALLOWED: Final[frozenset[tuple[Status | None, Verb, Status]]] = frozenset(
     (source, row.verb, target) for row in TRANSITIONS for source in row.sources for target in row.targets
 )
 
+_FOLLOWS: Final = frozenset((source, target) for source, _, target in _ALLOWED)
+
 
 def can(status: Status | None, verb: Verb, target: Status) -> bool:
     """True exactly when `verb` may take a run from `status` to `target`."""
     return (status, verb, target) in _ALLOWED
+
+
+def may_follow(status: Status, target: Status) -> bool:
+    """True exactly when some verb may take a run from `status` to `target`."""
+    return (status, target) in _FOLLOWS
 
 
 # --- table 2: what a person's verb gets ---------------------------------------------------------
@@ -286,7 +293,7 @@ def resume_leaves(holds: Collection[Hold], *, accept_stale: bool, budget_has_roo
     """The holds that stand in the way of a resume; it is refused unless there are none.
 
     `waiting` is never in the way: a resumed idle run takes another turn. `asks`, `in_doubt` and
-    `halted` always are: they go by an answer, a decision, a lift.
+    `halted` always are: they go by an answer, a decision, a lift (`asks` also by a redirect for now).
     """
     cleared = RESUME_CLEARS | {"waiting"}
     if accept_stale:

@@ -287,6 +287,7 @@ class Runtime:
                         event.run = run
                         yield event
                 if not rows:
+                    self.must_be_open()
                     await waiter.wait(1.0)
 
     def decode_result(self, row: RunRow) -> Any:
@@ -304,11 +305,15 @@ class Runtime:
             )
         return self._store.read(look)
 
+    def must_be_open(self) -> ControlThread:
+        """The control thread; Misuse where there is none, and so nobody who would hear of a change."""
+        if self._thread is None:
+            raise Misuse("the Runtime is not open", hint="use it inside `async with Runtime(...) as runs:`")
+        return self._thread
+
     async def control(self, act: Callable[[Tx], T]) -> T:
         """Carry out a verb in the control thread: works from any event loop, also while this one is blocked."""
-        thread = self._thread
-        if thread is None:
-            raise Misuse("the Runtime is not open", hint="use it inside `async with Runtime(...) as runs:`")
+        thread = self.must_be_open()
 
         def work() -> T:
             self._store.create()

@@ -39,10 +39,9 @@ class Turn:
 class Stepper:
     """Takes steps until something else must be decided."""
 
-    def __init__(self, session: Session, scope: Attempt, state: Any, run: Run[Any]) -> None:
+    def __init__(self, session: Session, scope: Attempt, run: Run[Any]) -> None:
         self._s = session
         self._scope = scope
-        self._state = state
         self._run = run
         self._made: set[Call[Any]] = set()
 

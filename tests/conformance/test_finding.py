@@ -85,7 +85,6 @@ def test_what_is_due_is_found_by_time(store: Store) -> None:
     insert(store, "late", wake_at=20.0)
     insert(store, "early", wake_at=10.0)
     insert(store, "never")
-    assert store.read(lambda tx: tx.next_wake()) == 10.0
     assert store.read(lambda tx: tx.due(9.0)) == []
     assert store.read(lambda tx: tx.due(10.0)) == ["early"]
     assert store.read(lambda tx: tx.due(99.0)) == ["early", "late"]
@@ -93,5 +92,4 @@ def test_what_is_due_is_found_by_time(store: Store) -> None:
 
 
 def test_nothing_is_due_in_an_empty_store(store: Store) -> None:
-    assert store.read(lambda tx: tx.next_wake()) is None
     assert store.read(lambda tx: tx.due(1e12)) == []

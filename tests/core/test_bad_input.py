@@ -299,6 +299,29 @@ async def test_a_runtime_that_is_not_open() -> None:
     helpful(caught.value)
 
 
+@pytest.mark.parametrize("waiting", [lambda h: h.result(), lambda h: h.settled(), lambda h: anext(h.events(99))])
+async def test_waiting_for_a_run_after_the_runtime_was_left_is_an_error(tmp_path: Path, waiting: Any) -> None:
+    """Nobody would ever tell of a change; what is known already can still be read."""
+
+    @agent("waiting")
+    async def idle(run: Run[Plain]) -> Done[int] | Idle:
+        return Idle()
+
+    async with Runtime(tmp_path / "runs.db", agents=[simple]) as runs:
+        done = await runs.start(simple, Plain())
+        await done.result()
+    async with Runtime(tmp_path / "runs.db", agents=[idle]) as driving:
+        await held_by(await driving.start(idle, Plain(), id="r1"), "waiting")
+    async with Runtime(tmp_path / "runs.db", drive=False) as control:
+        run = control.handle("r1")
+        await run.message("go on")
+    async with asyncio.timeout(10):
+        with pytest.raises(Misuse) as caught:
+            await waiting(run)
+    helpful(caught.value, "not open")
+    assert await control.handle(done.id).result() == 1
+
+
 # --- verbs on an ended run: TooLate -------------------------------------------------------------------------
 
 

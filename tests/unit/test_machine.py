@@ -24,6 +24,9 @@ from standfast.machine import (
     resume_leaves,
 )
 from standfast.records import ENDED, LIVE, Hold, Status
+from standfast.rows import RunDoc
+from standfast.starting import blank_row
+from standfast.stops import enter
 
 HELD_BY_A_DRIVER: tuple[Status, ...] = ("running", "pausing", "cancelling")
 ALL_VERBS: tuple[Verb, ...] = tuple(verb for part in get_args(Verb) for verb in get_args(part))
@@ -243,3 +246,14 @@ def test_the_tables_in_the_docs_are_those_of_the_machine() -> None:
     generator = Path(__file__).parents[2] / "docs" / "generate_tables.py"
     checked = subprocess.run([sys.executable, generator, "--check"], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("status", ENDED)
+def test_a_row_that_has_ended_is_never_brought_back(status: Status) -> None:
+    """R11: the table is asserted where every change of status goes through, not only drawn."""
+    row = blank_row("r1", "a", RunDoc(), 0.0)
+    row.status = status
+    for target in STATUSES:
+        with pytest.raises(AssertionError, match=f"it is {status}"):
+            enter(row, target, 1.0)
+    assert row.status == status

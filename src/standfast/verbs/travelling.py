@@ -10,6 +10,7 @@ from standfast.abc import Tx
 from standfast.control import Act, Ask, IsDead, load, saved, stop_by
 from standfast.errors import WrongState
 from standfast.events import Event
+from standfast.machine import may_follow
 from standfast.records import Accepted, Answer, CallRef, Hold, Json, Refused
 from standfast.rows import RunRow, Target
 from standfast.stops import mark_undo_from, settle_rewind
@@ -108,7 +109,8 @@ def begin_rewind(
     row.doc.stop = stop_by("rewind", tx, ask, in_flight)
     row.doc.error = None
     row.attempt += 1
-    row.status = "pausing"
+    assert may_follow(row.status, "pausing"), f"run {row.id} cannot be rewound: it is {row.status}"
+    row.status = "pausing"  # not entered: a pause before it goes on, with what was changed in it
     events.append(ev.RewindAsked(to=target.step, epoch=row.epoch, by=ask.by, reason=ask.reason, in_flight=in_flight))
     if held or row.in_flight or any(c.undo == "pending" for c in marked) or tx.children(row.id, live=True):
         return None
