@@ -23,7 +23,7 @@ from standfast.settling import settle
 from standfast.stepping import told
 from standfast.stops import enter
 from standfast.supervising import Supervisor
-from standfast.undo import Ledger
+from standfast.undo import LacksCode, Ledger
 
 log = logging.getLogger("standfast")
 
@@ -37,6 +37,7 @@ class Driver:
         self._endings = Endings(self.s, self._ledger)
         self._preparing = Preparing(self.s)
         self._supervisor = Supervisor(self.s, self._endings)
+        self.lacks_code = False  # it has let go of the run because another process must undo something
 
     # --- from outside -----------------------------------------------------------------------------
 
@@ -63,6 +64,8 @@ class Driver:
                     return
         except Fenced:
             await self._fenced()
+        except LacksCode as lacks:
+            await self._leave_to_others(str(lacks))
         except Exception as error:  # noqa: BLE001 - a fault of ours must end in a hold, whatever it is
             await self._broke(error)
         finally:
@@ -163,6 +166,20 @@ class Driver:
             return None, [ev.RunReleased(driver=s.env.lease.id, why=why)], None
 
         await s.flushed()
+        await s.write(act)
+
+    async def _leave_to_others(self, tool: str) -> None:
+        """Let go of a run as it is: a driver that has the tool's code goes on from what is in the store."""
+        s = self.s
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            del tx
+            row.holder = None
+            why = f"the code to undo {tool} is not here"
+            return None, [ev.RunReleased(driver=s.env.lease.id, why=why, status=row.status)], None
+
+        await s.flushed()
+        self.lacks_code = True
         await s.write(act)
 
     async def _fenced(self) -> None:

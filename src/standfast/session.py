@@ -392,11 +392,6 @@ class Session:
         agent = self.env.agents.get(owner.agent) if owner is not None else None
         return agent.tool(row.tool) if agent is not None else None
 
-    async def wait_for_code(self, what: str) -> None:
-        """Park until another driver takes the run, because this one lacks code for it."""
-        self.doing(what)
-        await asyncio.get_running_loop().create_future()  # nobody ends it: a stop or a fence cancels it
-
     def residue(self, names: list[str]) -> list[Residue]:
         """Code of the step that would not stop."""
         return [Residue(f"code of step {self.step} is still running", name) for name in names]

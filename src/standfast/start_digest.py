@@ -21,7 +21,7 @@ def _without_defaults(value: Any, schema: Any, root: Json) -> Any:
     if schema.get("type") == "number" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        return [_without_defaults(item, schema["items"], root) for item in cast("list[Any]", value)]
+        return [_without_defaults(item, schema["items"], root) for item in value]
     fields = schema.get("properties")
     if not isinstance(value, dict) or not isinstance(fields, dict):
         return value

@@ -145,6 +145,8 @@ def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:
     if row.in_flight:
         return ", ".join(_flying(c, now) for c in row.in_flight)
     undos = pending_undos(tx, row) if row.status in ("pausing", "cancelling") else []
+    if undos and row.holder is None:
+        return f"a driver with the code to undo {', '.join(c.tool for c in undos)}"
     if undos:
         return doing or f"undo of {', '.join(c.tool for c in undos)}"
     children = tx.children(row.id, live=True)

@@ -34,6 +34,7 @@ class LocalDriver:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: dict[str, str] = {}  # run: its agent
         self._damaged: set[str] = set()  # cannot be read or driven: left alone until somebody touches them
+        self._lacking: set[tuple[str, str]] = set()  # runs, in a status whose end needs code that is not here
         self._context = contextvars.copy_context()  # nobody's: a step that asks for a child does not own its driver
         self._scheduled = False
         self._closing = False
@@ -61,7 +62,7 @@ class LocalDriver:
         for id_, agent, status, holder in candidates:
             if id_ in self.active or id_ in self._claiming or id_ in self._damaged or agent not in self._env.agents:
                 continue
-            if status == "queued" and not self._room(agent):
+            if (id_, status) in self._lacking or (status == "queued" and not self._room(agent)):
                 continue
             if status != "queued" and holder is not None and holder != self._env.lease.id and not self._gone(holder):
                 continue
@@ -112,6 +113,8 @@ class LocalDriver:
             else:
                 driver.s.notice()  # a verb may have come between claim and now
             await driver.drive()
+            if driver.lacks_code:
+                self._lacking.add((id_, driver.s.row.status))
         except Exception as error:  # noqa: BLE001 - it could not even be held: the next touch tries again
             self._damaged.add(id_)
             log.error("standfast: run %s is left alone: %s", id_, error)
