@@ -10,8 +10,10 @@ from pydantic_core import to_json
 from standfast.abc import Tx
 from standfast.builtin_calls import ChildCall
 from standfast.control import Ask, nobody_is_dead
+from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.flight import Flight, Outcome
+from standfast.leases import proven_dead
 from standfast.records import ENDED, LIVE
 from standfast.rows import CallRow, RunRow
 from standfast.spending import family_spent
@@ -25,6 +27,18 @@ if TYPE_CHECKING:
 def child_id(parent: str, call: str) -> str:
     """The child's id derives from the call's key: a repeated call finds the same child."""
     return f"{parent}.{call.rpartition('-')[2]}"
+
+
+def check_driven(session: Session, agent: str) -> None:
+    """Misuse if no driver there is, this one or another, would ever take up a child of this agent."""
+    if agent in session.env.agents:
+        return
+    leases = session.env.store.read(lambda tx: tx.leases())
+    if not any(agent in lease.agents and not proven_dead(lease) for lease in leases):
+        raise Misuse(
+            f"no driver knows the agent {agent!r}: the child would never begin",
+            hint="give it to the Runtime beside its parent: Runtime(..., agents=[...])",
+        )
 
 
 def insert_child(session: Session, call_id: str, call: ChildCall[Any]) -> Callable[[Tx, RunRow], None]:

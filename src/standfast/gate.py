@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from standfast import budget as budgets
 from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
-from standfast.children import insert_child, wait_for_child
+from standfast.children import check_driven, insert_child, wait_for_child
 from standfast.commit import Admission
 from standfast.contained import contained
 from standfast.context import current_call
@@ -161,6 +161,8 @@ class Gate:
             if tool.before is not None:
                 before = await self._before(call, id_)
             facts = await s.freshness.holding()
+        if isinstance(call, ChildCall):
+            check_driven(s, call.agent.name)
         ref = CallRef(id_, tool.name, tool.effect, s.env.store.now(), title)
         row = None
         if effects or tool.kind in ("sleep", "child") or known is not None:

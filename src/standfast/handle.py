@@ -37,7 +37,7 @@ from standfast.records import (
 from standfast.rows import RunRow
 from standfast.snapshots import unpack
 from standfast.stops import receipt
-from standfast.views import view_of
+from standfast.views import is_stuck, view_of
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
@@ -361,14 +361,13 @@ class Handle(Generic[R]):
         def look(tx: Tx, row: RunRow) -> RunRow | RunView | None:
             if row.status in ENDED:
                 return row
-            held = row.status == "paused" and (not wait_held or {"error", "diverged"} & set(row.doc.holds))
-            if held or self._runs.doing(self.id).startswith("storage"):
+            if is_stuck(tx, row, wait_held=wait_held) or self._runs.doing(self.id).startswith("storage"):
                 return view_of(tx, row, self._runs.clock.now(), self._runs.doing(self.id))
             return None
 
         found: RunRow | RunView = await self._until(look, timeout)
         if isinstance(found, RunView):
-            hint = "fix the cause, then resume(); the run keeps its last snapshot" if found.error else "see view.needs"
+            hint = "fix the cause, then resume(); its last snapshot is kept" if found.error else "see view.waiting_for"
             text = found.error or found.waiting_for
             raise RunHeld(f"run {self.id} is {found.status}: {text}", view=found, traceback=found.traceback, hint=hint)
         doc = found.doc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import JsonValue
@@ -143,7 +144,7 @@ def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:
     if doing.startswith("storage"):
         return doing
     if row.in_flight:
-        return ", ".join(_flying(c, now) for c in row.in_flight)
+        return "; ".join([", ".join(_flying(c, now) for c in row.in_flight), *_held_children(tx, row)])
     undos = pending_undos(tx, row) if row.status in ("pausing", "cancelling") else []
     if undos and row.holder is None:
         return f"a driver with the code to undo {', '.join(c.tool for c in undos)}"
@@ -153,6 +154,24 @@ def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:
     if children and row.status in ("pausing", "cancelling"):
         return f"child runs: {', '.join(children)}"
     return doing if row.status != "running" else ""
+
+
+def is_stuck(tx: Tx, row: RunRow, *, wait_held: bool) -> bool:
+    """Will it not go on by itself: held, or waiting for nothing but children that are? By errors only, if wait_held."""
+    holds = ("error", "diverged") if wait_held else ()
+    if row.status == "running" and row.in_flight:
+        return len(_held_children(tx, row, holds)) == len(row.in_flight)
+    return row.status == "paused" and (not holds or bool(set(holds) & set(row.doc.holds)))
+
+
+def _held_children(tx: Tx, row: RunRow, holds: Collection[str] = ()) -> list[str]:
+    """The children that go on only when somebody acts, in words; those with one of these holds, if any are given."""
+    children = [child for id_ in tx.children(row.id, live=True) if (child := tx.run(id_)) is not None]
+    return [
+        f"child {child.id}: paused ({', '.join(child.doc.holds)})"
+        for child in children
+        if child.status == "paused" and (not holds or set(holds) & set(child.doc.holds))
+    ]
 
 
 def _flying(call: CallRef, now: float) -> str:
