@@ -33,7 +33,17 @@ def withdraw(tx: Tx, run: RunRow, wanted: Container[str]) -> list[Event]:
             call.status = "withdrawn"
             tx.update_call(call)
             events.append(ev.Answered(call=call.id, answer="withdrawn", by=None, reason="the step no longer asks this"))
+    if events:
+        run.wake_at = wake_at(tx, run)
     return events
+
+
+def wake_at(tx: Tx, row: RunRow) -> float | None:
+    """When somebody must look at this run again although nothing happens."""
+    times = [c.wake_at for c in tx.open_calls(row.n) if c.status == "asking" and c.wake_at is not None]
+    if row.doc.deadline is not None:
+        times.append(row.doc.deadline)
+    return min(times, default=None)
 
 
 def void_decisions(tx: Tx, run: RunRow, asked: Container[str]) -> list[Event]:

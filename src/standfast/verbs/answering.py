@@ -14,6 +14,7 @@ from standfast.codec import JsonSchema
 from standfast.control import Act, Ask, saved, storable
 from standfast.errors import Misuse, WrongState
 from standfast.events import Event
+from standfast.questions import wake_at
 from standfast.records import Accepted, Answer, CheckAgain, Choice, Decision, Happened, Hold, Json, Refused
 from standfast.rows import CallRow, RunRow
 from standfast.stops import queue_if_free
@@ -152,19 +153,11 @@ def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refuse
 
 def _settle_hold(tx: Tx, row: RunRow, name: Hold, statuses: tuple[str, ...], why: str) -> list[Event]:
     left = [c for c in tx.open_calls(row.n) if c.status in statuses]
-    row.wake_at = _wake_at(tx, row)
+    row.wake_at = wake_at(tx, row)
     if left or name not in row.doc.holds:
         return []
     row.doc.holds.pop(name)
     return queue_if_free(row, tx.now, why)
-
-
-def _wake_at(tx: Tx, row: RunRow) -> float | None:
-    """When somebody must look at this run again although nothing happens."""
-    times = [c.wake_at for c in tx.open_calls(row.n) if c.status == "asking" and c.wake_at is not None]
-    if row.doc.deadline is not None:
-        times.append(row.doc.deadline)
-    return min(times, default=None)
 
 
 def _named(decision: Decision) -> Literal["happened", "not_happened", "check_again"]:
