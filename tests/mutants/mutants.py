@@ -120,6 +120,12 @@ MUTANTS: tuple[Mutant, ...] = (
                 '        if row.status == "cancelling":\n            assert',
                 "        if False:\n            assert",
             ),
+            # the table would refuse it too: a second guard that must not hide the first one's loss
+            (
+                "stops.py",
+                "    assert may_follow(row.status, status)",
+                "    assert True or may_follow(row.status, status)",
+            ),
         ),
         caught_by="an_accepted_cancel_is_never_beaten_by_done",
     ),

@@ -203,9 +203,13 @@ class Oracle:
                     must(row.undo is not None, f"{row.id} was rewound but not undone: {row}")
         if receipt is not None:
             settled = [e for e in self.record if isinstance(e, ev.UndoEnded) and e.call in order]
-            asked = next(e.seq for e in self.record if isinstance(e, ev.CancelAsked))
-            seqs = [order[e.call] for e in settled if e.seq > asked and e.call in order]
+            asked = next(e for e in self.record if isinstance(e, ev.CancelAsked))
+            seqs = [order[e.call] for e in settled if e.seq > asked.seq and not self._undo_began(e.call, asked.at)]
             must(seqs == sorted(seqs, reverse=True), f"undo goes backwards: {[e.call for e in settled]}")
+
+    def _undo_began(self, key: str, before: float) -> bool:
+        """A run that was about to end, or going back, had begun to undo before it was cancelled."""
+        return any(s.at + 1_800_000_000.0 < before for s in self._world.of(key, "undo"))
 
     def _wanted(self, row: CallRow, receipt: Receipt) -> bool:
         if row.tool not in UNDOABLE or row.status in ("not_begun", "not_performed", "withdrawn", "denied", "approved"):
