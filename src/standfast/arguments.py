@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 
 from standfast.errors import Misuse
+from standfast.json_values import is_object
 
 
 def text(name: str, value: Any) -> str:
@@ -33,10 +34,9 @@ def text_or_none(name: str, value: Any) -> str | None:
 
 def texts_by_name(name: str, value: Any) -> dict[str, str]:
     """A copy of a dict of texts, or Misuse."""
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise Misuse(f"{name} must be a dict, not {value!r}", hint=f'for example {name}={{"team": "sales"}}')
-    given: dict[Any, Any] = value
-    return {text(f"a key of {name}", key): text(f"{name}[{key!r}]", one) for key, one in given.items()}
+    return {text(f"a key of {name}", key): text(f"{name}[{key!r}]", one) for key, one in value.items()}
 
 
 def number(name: str, value: Any, hint: str = "give a finite number") -> float:

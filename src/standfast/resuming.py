@@ -7,11 +7,11 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
 from standfast.machine import resume_leaves
-from standfast.questions import withdraw
-from standfast.records import Accepted, Answer, Budget, Choice, Refused, Spent
+from standfast.records import Accepted, Answer, Budget, Choice, Hold, Refused, Spent
 from standfast.rows import Resume, RunRow
 from standfast.spending import family_spent
 from standfast.stops import VOID, enter
+from standfast.withdrawing import withdraw
 
 
 def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
@@ -20,7 +20,7 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     caps = budgets.raised(doc.budget, ask.budget) if ask.budget else doc.budget
     spent = family_spent(tx, row)
     room = not budgets.exhausted(caps, spent)
-    standing = [name for name, info in doc.holds.items() if name != "asks" or info.data != VOID]
+    standing: list[Hold] = [name for name, info in doc.holds.items() if name != "asks" or info.data != VOID]
     left = resume_leaves(standing, accept_stale=ask.accept_stale, budget_has_room=room)
     if left:
         return _refused(row, left, ask, spent), []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from standfast.codec import fingerprint
+from standfast.json_values import is_array, is_object
 from standfast.records import Json
 
 _OF_ITS_OWN = object()  # a default that the schema does not tell
@@ -20,15 +21,15 @@ def _without_defaults(value: Any, schema: Any, root: Json) -> Any:
     schema = _resolved(schema, root)
     if schema.get("type") == "number" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+    if is_array(value) and is_object(schema.get("items")):
         return [_without_defaults(item, schema["items"], root) for item in value]
     fields = schema.get("properties")
-    if not isinstance(value, dict) or not isinstance(fields, dict):
+    if not is_object(value) or not is_object(fields):
         return value
     required = schema.get("required", ())
     kept: dict[str, Any] = {}
-    for name, given in cast("dict[str, Any]", value).items():
-        field = cast("dict[str, Any]", fields).get(name, {})
+    for name, given in value.items():
+        field = fields.get(name, {})
         plain = _without_defaults(given, field, root)
         if name in required or not _is_default(plain, field, root):
             kept[name] = plain
@@ -43,7 +44,7 @@ def _is_default(value: Any, field: Any, root: Json) -> bool:
 
 
 def _resolved(schema: Any, root: Json) -> Any:
-    while isinstance(schema, dict) and "$ref" in schema:
-        name = str(cast("dict[str, Any]", schema)["$ref"]).rpartition("/")[2]
+    while is_object(schema) and "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
         schema = cast("dict[str, Any]", root.get("$defs") or {}).get(name, {})
-    return schema if isinstance(schema, dict) else {}
+    return schema if is_object(schema) else {}

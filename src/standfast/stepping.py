@@ -14,12 +14,12 @@ from standfast.commit import Boundary
 from standfast.contained import contained
 from standfast.errors import BadReturn, NotCalled, StandfastError
 from standfast.outliving import leave_flight
-from standfast.questions import withdraw
 from standfast.records import Done, Idle
 from standfast.rows import ErrorInfo
 from standfast.run import Run
 from standfast.snapshots import pack
 from standfast.tool import Call, unperformed
+from standfast.withdrawing import withdraw
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt

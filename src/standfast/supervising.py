@@ -14,7 +14,6 @@ from standfast.family import hold_at_cap
 from standfast.journal import Journal
 from standfast.outliving import still_left
 from standfast.plan import Plan
-from standfast.questions import void_decisions, withdraw
 from standfast.records import Hold, Residue, Spent, Status
 from standfast.rows import CallRow, RunRow, Stop
 from standfast.run import Run
@@ -25,6 +24,7 @@ from standfast.spending import spent_before
 from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
 from standfast.stops import enter, hold, partial_output
+from standfast.withdrawing import void_decisions, withdraw
 
 IDLE_QUESTIONS = 0.05
 

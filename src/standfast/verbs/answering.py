@@ -14,10 +14,10 @@ from standfast.codec import JsonSchema
 from standfast.control import Act, Ask, saved, storable
 from standfast.errors import Misuse, WrongState
 from standfast.events import Event
-from standfast.questions import wake_at
 from standfast.records import Accepted, Answer, CheckAgain, Choice, Decision, Happened, Hold, Json, Refused
 from standfast.rows import CallRow, RunRow
 from standfast.stops import queue_if_free
+from standfast.withdrawing import wake_at
 
 
 def resolve(call_id: str, decision: Decision) -> Act:
