@@ -33,7 +33,8 @@ class LocalDriver:
         self.active: dict[str, Driver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: dict[str, str] = {}  # run: its agent
-        self._damaged: set[str] = set()  # cannot be read or driven: left alone until somebody touches them
+        # cannot be read or driven: left alone until somebody moves them past this seq
+        self._damaged: dict[str, int] = {}
         self._lacking: set[tuple[str, str]] = set()  # runs, in a status whose end needs code that is not here
         self._context = contextvars.copy_context()  # nobody's: a step that asks for a child does not own its driver
         self._scheduled = False
@@ -76,7 +77,11 @@ class LocalDriver:
             del self._tasks[id_]
 
     def _row(self, id_: str) -> RunRow | None:
-        return self._env.store.read(lambda tx: tx.run(id_))
+        """A run as it is in the store; None too if its row cannot be read, which is its own trouble alone."""
+        try:
+            return self._env.store.read(lambda tx: tx.run(id_))
+        except StoreDamaged:
+            return None
 
     def _gone(self, holder: str) -> bool:
         return self._env.store.read(lambda tx: self._others.gone(tx, holder))
@@ -96,7 +101,7 @@ class LocalDriver:
         try:
             driver = await claim_and_drive(self._env, id_, self._others)
         except StoreDamaged as error:
-            self._damaged.add(id_)
+            self._damaged[id_] = -1
             log.error("standfast: run %s cannot be driven: %s", id_, error)
             return
         finally:
@@ -116,7 +121,8 @@ class LocalDriver:
             if driver.lacks_code:
                 self._lacking.add((id_, driver.s.row.status))
         except Exception as error:  # noqa: BLE001 - it could not even be held: the next touch tries again
-            self._damaged.add(id_)
+            row = self._row(id_)
+            self._damaged[id_] = -1 if row is None else row.seq
             log.error("standfast: run %s is left alone: %s", id_, error)
         finally:
             self._env.live -= 1
@@ -129,10 +135,11 @@ class LocalDriver:
     def touched(self, ids: list[str]) -> None:
         """Verbs have touched runs: close their gates in memory at once, whatever the event loop is doing."""
         for id_ in ids:
-            self._damaged.discard(id_)
             driver = self.active.get(id_)
+            row = self._row(id_) if driver is not None or id_ in self._damaged else None
+            if row is None or row.seq > self._damaged.get(id_, -1):  # what its own driver wrote is no touch
+                self._damaged.pop(id_, None)
             if driver is not None:
-                row = self._row(id_)
                 if row is not None and row.status != "running":
                     driver.s.shut = True
                     self._stopping_since.setdefault(id_, time.monotonic())

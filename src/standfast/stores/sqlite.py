@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 APPLICATION_ID = 0x53746661  # "Stfa"
 BUSY_SECONDS = 0.9
+WAL_SECONDS = 5.0  # a new store is made once
 
 
 def connect_sqlite(path: str) -> Connection:
@@ -144,8 +145,7 @@ class SqliteStore:
             if not self._checked:
                 self._check(c)
             if not self._looks_only:
-                if c.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                    c.execute("PRAGMA journal_mode = WAL")
+                _use_wal(c)
                 c.execute(f"PRAGMA synchronous = {'OFF' if self._scratch else 'FULL'}")
         except BaseException:
             c.close()
@@ -268,6 +268,18 @@ class SqliteStore:
             f"the store {self.path} could not be used: {error}",
             hint="free space or make the file and its folder writable; runs keep their last snapshot",
         )
+
+
+def _use_wal(c: Connection) -> None:
+    """Processes that make a store together take turns: SQLite does not wait for a lock to change this by itself."""
+    end = time.monotonic() + WAL_SECONDS
+    while c.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            c.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 class _OfThread:
