@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from standfast.events import Event
 from standfast.quick_events import Quick
 from standfast.records import Json, Status
+from standfast.replies import Delta, Dialect, Request
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow
 
 T = TypeVar("T")
@@ -239,3 +241,25 @@ class Store(Protocol):
     def create(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Provider(Protocol):
+    """Where a model's words come from. Retries, the gate, the journal and the budget are not its business."""
+
+    @property
+    def name(self) -> str:
+        """The model, as people know it."""
+        ...
+
+    @property
+    def dialect(self) -> Dialect:
+        """The shape of the messages it takes and gives."""
+        ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+        """Ask, and read the answer as it comes; raises ProviderError.
+
+        Cancelled or left early, it closes the connection at once, also before the first byte and while the
+        stream is silent. It must not retry by itself.
+        """
+        ...
