@@ -19,6 +19,8 @@ StandfastError
 │   ├── StoreDamaged          the file is not what was written
 │   └── StoreTooNew           written by a newer standfast
 ├── Fenced                    another driver has taken this run over
+├── RequestRefused            the transport fence did not let a request through
+│   └── RequestCut            it let the request through, and closed it when its call or run was stopped
 ├── CallFailed                a call ended without a result
 │   ├── CallTimedOut
 │   ├── CallDenied
@@ -129,6 +131,14 @@ class StoreTooNew(StoreError):
 
 class Fenced(StandfastError):
     """Another driver holds this run now; this one's writes no longer count."""
+
+
+class RequestRefused(StandfastError):
+    """The transport fence did not let a request through: nothing was sent."""
+
+
+class RequestCut(RequestRefused):
+    """The transport fence closed a request under way, because its call or its run was stopped."""
 
 
 class CallFailed(StandfastError):

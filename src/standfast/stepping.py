@@ -14,6 +14,7 @@ from standfast.commit import Boundary
 from standfast.contained import contained
 from standfast.errors import BadReturn, NotCalled, StandfastError
 from standfast.outliving import leave_flight
+from standfast.passage import Door, current_door
 from standfast.records import Done, Idle
 from standfast.rows import ErrorInfo
 from standfast.run import Run
@@ -56,6 +57,7 @@ class Stepper:
             if over:
                 s.ask_stop("budget", over)
                 return Turn("held")
+            current_door.set(Door(s, run))
             try:
                 returned = await take(run)
                 self._all_performed()
