@@ -1,7 +1,8 @@
 """Which call a request belongs to, and whether that call may still send one.
 
 Inside a call's body a request belongs to the call: nothing new is recorded, and it ends with the call. In a step's
-own code it is admitted through the gate as a call of its own. Without a run there is nobody to answer for it.
+own code, and in tasks that a finished call left behind, it is admitted through the gate as a call of its own.
+Without a run there is nobody to answer for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from standfast.codec import to_json
 from standfast.context import current_call
 from standfast.errors import RequestCut, RequestRefused
-from standfast.flight import Flight, Outcome
+from standfast.flight import Flight, Heard, Outcome
 from standfast.passage import Door, current_door, end
 from standfast.records import Json
 
@@ -38,18 +39,9 @@ class Request:
         """Tie the request to the call in whose body it is sent; the door to knock at if there is none."""
         call = current_call.get()
         if isinstance(call, Flight):
-            call.tie(self)  # first: a cut that comes from now on reaches it
-            self._flight = call
-            why = why_not(call)
-            if why is not None:
-                call.untie(self)
-                self._stopped(call, by_a_verb=why.closed)
-                raise RequestRefused(
-                    f"{why.text}: {self.name} was not sent",
-                    hint=f"it belongs to the call {call.ref.tool} of run {call.session.row.id}",
-                )
-            return None
-        if call is not None:
+            if self._tied(call):
+                return None
+        elif call is not None:  # in the process of a tool, or in a unit test of one
             call.stop_token.check()
             return None
         door = current_door.get()
@@ -61,6 +53,23 @@ class Request:
                 "outside runs use a client without the fence",
             )
         return door
+
+    def _tied(self, call: Flight) -> bool:
+        """False if the call has ended, and whatever it left behind is outside any call now."""
+        self._flight = call
+        call.tie(self)  # first: a cut that comes from now on reaches it
+        why = why_not(call)
+        if why is None:
+            return True
+        call.untie(self)
+        self._flight = None
+        if call.ended and not (call.token.stopped or call.abandoned or call.beside):
+            return False
+        self._stopped(call, by_a_verb=why.closed)
+        raise RequestRefused(
+            f"{why.text}: {self.name} was not sent",
+            hint=f"it belongs to the call {call.ref.tool} of run {call.session.row.id}",
+        )
 
     async def admit(self, door: Door) -> None:
         """Through the gate, in the gate's own loop; over at once if whoever sends it has gone meanwhile."""
@@ -105,6 +114,12 @@ class Request:
         return RequestCut(
             f"{self.name} was closed by the fence", hint="its call or its run was stopped, or its call is over"
         )
+
+    def took(self, chunk: bytes) -> None:
+        """A piece of the body has come."""
+        self.came += len(chunk)
+        if self._door is not None and self._flight is not None:
+            self._flight.heard = Heard(last_byte_at=self._flight.session.env.store.now())
 
     # --- afterwards -------------------------------------------------------------------------------
 

@@ -28,7 +28,11 @@ class SyncRequest(Request):
 
     def begin(self) -> None:
         """Until it may be sent; raises RequestRefused."""
-        door = self.belong()
+        try:
+            door = self.belong()
+        except RequestRefused:
+            time.sleep(PAUSE_BEFORE_REFUSAL)
+            raise
         if door is None:
             return
         if threading.get_ident() == door.thread:
@@ -234,7 +238,7 @@ class SyncBody:
                     chunk: bytes | None = next(chunks, None)
                 if chunk is None:
                     break
-                request.came += len(chunk)
+                request.took(chunk)
                 yield chunk
         except GeneratorExit:
             raise  # whoever reads it has had enough: it closes the response

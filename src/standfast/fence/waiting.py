@@ -9,7 +9,9 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
+from standfast.errors import RequestRefused
 from standfast.fence.belonging import Request
+from standfast.passage import PAUSE_BEFORE_REFUSAL
 
 T = TypeVar("T")
 log = logging.getLogger("standfast")
@@ -29,7 +31,11 @@ class AsyncRequest(Request):
 
     async def begin(self) -> None:
         """Until it may be sent; raises RequestRefused."""
-        door = self.belong()
+        try:
+            door = self.belong()
+        except RequestRefused:
+            await asyncio.sleep(PAUSE_BEFORE_REFUSAL)
+            raise
         if door is None:
             return
         if self._loop is door.loop:
@@ -146,7 +152,7 @@ class AsyncBody:
                     chunk: bytes = await request.wait(chunks.__anext__)
                 except StopAsyncIteration:
                     break
-                request.came += len(chunk)
+                request.took(chunk)
                 yield chunk
         except GeneratorExit:
             raise  # whoever reads it has had enough: it closes the response, or leaves it to the end of the step
