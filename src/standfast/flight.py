@@ -115,10 +115,11 @@ class Flight:
 
     def tie(self, request: Tied) -> None:
         """From now on the request is cut with this call; whoever ties looks afterwards whether it was too late."""
-        if self.tied is None:
-            with _tying:
-                self.tied = set() if self.tied is None else self.tied
-        self.tied.add(request)
+        with _tying:
+            tied = self.tied
+            if tied is None:
+                tied = self.tied = set()
+        tied.add(request)
 
     def untie(self, request: Tied) -> None:
         if self.tied is not None:

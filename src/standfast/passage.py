@@ -82,7 +82,7 @@ class Door:
             return RequestRefused(why, hint="await what a step starts before the step returns")
         return RequestRefused(
             f"the gate of run {run.id} is closed: {name} was not sent",
-            hint="the run was paused, redirected or cancelled, or a budget is used up; the step is taken again on resume",
+            hint="the run was paused, redirected or cancelled, or its budget is used up; a resume takes the step again",
         )
 
 

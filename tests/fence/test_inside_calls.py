@@ -423,7 +423,8 @@ async def test_a_bare_thread_has_no_run(server: LoopbackProvider) -> None:
 
     @agent("threads")
     async def threads(run: Run[Nothing]) -> Done[list[str]]:
-        for target in (ask, lambda run=contextvars.copy_context().run: run(ask)):
+        context = contextvars.copy_context()
+        for target in (ask, lambda: context.run(ask)):
             thread = threading.Thread(target=target)
             thread.start()
             while thread.is_alive():

@@ -48,7 +48,10 @@ SILENT = {
 async def test_a_request_of_a_step_is_a_call_of_its_own(server: LoopbackProvider) -> None:
     """R7: named, counted, in view while it lasts, in the record with its end, and tagged by no header."""
     server.will(goes_silent("Hel"), says("Hello", "!"))
-    async with openai_client(server) as client, Runtime(":memory:", agents=[a := own_loop(lambda: streamed(client))]) as r:
+    async with (
+        openai_client(server) as client,
+        Runtime(":memory:", agents=[a := own_loop(lambda: streamed(client))]) as r,
+    ):
         run = await r.start(a, Words())
         exchange = await asked(server)
         view = await run.view()
@@ -290,7 +293,10 @@ async def test_a_stream_left_open_ends_with_its_step(server: LoopbackProvider) -
 async def test_soft_cancel_lets_the_request_finish(server: LoopbackProvider) -> None:
     """R12."""
     server.will(says(*"abcdefgh", every=0.05))
-    async with openai_client(server) as client, Runtime(":memory:", agents=[a := own_loop(lambda: streamed(client))]) as r:
+    async with (
+        openai_client(server) as client,
+        Runtime(":memory:", agents=[a := own_loop(lambda: streamed(client))]) as r,
+    ):
         run = await r.start(a, Words())
         exchange = await asked(server)
         assert await run.cancel(soft=True)

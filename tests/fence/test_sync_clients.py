@@ -208,9 +208,7 @@ async def test_a_request_that_cannot_be_cut_is_named_and_its_late_answer_kept_ou
             assert await run.cancel()
             receipt = await run.settled(timeout=30)
             assert [f.outcome for f in receipt.in_flight] == ["still_running"]
-            assert [r.what for r in receipt.residue if r.call] == [
-                "http GET model.example/v1/late is still running"
-            ]
+            assert [r.what for r in receipt.residue if r.call] == ["http GET model.example/v1/late is still running"]
             assert "waiting for the response" in receipt.residue[0].why
             go.set()
 

@@ -110,6 +110,11 @@ class Request:
             if flight.session.attempt is not None and flight.attempt == flight.session.attempt.number:
                 flight.session.attempt.spoil()
 
+    def check(self) -> None:
+        """Raise RequestCut if it was cut."""
+        if self.is_cut:
+            raise self.was_cut()
+
     def was_cut(self) -> RequestCut:
         return RequestCut(
             f"{self.name} was closed by the fence", hint="its call or its run was stopped, or its call is over"

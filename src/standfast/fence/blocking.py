@@ -7,7 +7,7 @@ import concurrent.futures
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,10 +57,9 @@ class SyncRequest(Request):
             raise
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def at_work(self) -> Generator[None]:
         """This thread works for the request: the connections it uses are what a cut shuts down."""
-        if self.is_cut:
-            raise self.was_cut()
+        self.check()
         _at_work.request = self
         try:
             yield
@@ -70,14 +69,12 @@ class SyncRequest(Request):
             raise
         finally:
             _at_work.request = None
-        if self.is_cut:  # a connection that was shut down can look like one that came to its end
-            raise self.was_cut()
+        self.check()  # a connection that was shut down can look like one that came to its end
 
     def uses(self, connection: Any) -> None:
         with self._lock:
             self._connection = connection
-        if self.is_cut:
-            raise self.was_cut()
+        self.check()
 
     def cut(self) -> None:
         """Close it now; from any thread."""

@@ -52,15 +52,19 @@ def anthropic(client: C) -> C:
 
 def _fenced_sdk(client: C, example: str) -> C:
     sdk: Any = client
-    http = getattr(sdk, "_client", None)
+    http: Any = getattr(sdk, "_client", None)
     if http is None or not hasattr(sdk, "copy") or not hasattr(http, "_transport"):
         raise Misuse(f"the fence was given {client!r}", hint=f"give it a client of the SDK: {example}")
-    kind = type(http)
+    kind = cast("type[Any]", type(http))
     # The SDK's own http clients close their connections when they are freed: this one only borrows them.
-    like: Any = type(f"Fenced{kind.__name__}", (kind,), {"__del__": lambda _: None})
+    like: Any = type(f"Fenced{kind.__name__}", (kind,), {"__del__": _stay_open})
     copy = like.__new__(like)
     copy.__dict__.update(http.__dict__)
     return cast("C", sdk.copy(http_client=_put_fence(copy, http, http)))
+
+
+def _stay_open(_: object) -> None:
+    """Freed, it leaves the connections to the client whose they are."""
 
 
 def _put_fence(client: Any, original: Any, keep: object) -> Any:

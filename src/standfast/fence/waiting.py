@@ -55,8 +55,7 @@ class AsyncRequest(Request):
 
     async def wait(self, work: Callable[[], Awaitable[T]]) -> T:
         """What `work` gives, unless the request is cut before or meanwhile."""
-        if self.is_cut:
-            raise self.was_cut()
+        self.check()
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
@@ -99,7 +98,7 @@ class AsyncRequest(Request):
     async def _close(self) -> None:
         try:
             await self._stream.aclose()
-        except Exception:  # noqa: BLE001 - the request is over all the same
+        except Exception:
             log.warning("standfast: closing %s failed", self.name, exc_info=True)
         finally:
             self.ended()
