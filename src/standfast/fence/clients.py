@@ -55,7 +55,7 @@ def _fenced_sdk(client: C, example: str) -> C:
     http: Any = getattr(sdk, "_client", None)
     if http is None or not hasattr(sdk, "copy") or not hasattr(http, "_transport"):
         raise Misuse(f"the fence was given {client!r}", hint=f"give it a client of the SDK: {example}")
-    kind = cast("type[Any]", type(http))
+    kind: Any = http.__class__
     # The SDK's own http clients close their connections when they are freed: this one only borrows them.
     like: Any = type(f"Fenced{kind.__name__}", (kind,), {"__del__": _stay_open})
     copy = like.__new__(like)
