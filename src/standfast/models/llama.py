@@ -40,6 +40,8 @@ class Server(Protocol):
 
     def handle_chat_completions(self, prompt: Chunk, callback: Callable[[Chunk], bool]) -> None: ...
 
+    def handle_completions(self, prompt: Chunk) -> Chunk: ...
+
 
 class Generation:
     """One answer, from waiting its turn to its end. Its reader may leave at any moment, and then it ends."""
@@ -142,7 +144,8 @@ class Engine:
             server.handle_chat_completions(generation.body, generation.hear)
         except Exception as problem:  # noqa: BLE001 - whatever C++ raised: it is about this request
             error = ProviderError(f"the local model refused: {problem}", trouble="refused")
-        generation.end(error)
+        if not self._closing:  # the process ends, and whoever still reads is a thread that ends with it
+            generation.end(error)
 
     def _refuse_all(self, error: ProviderError) -> None:
         while True:
@@ -206,17 +209,27 @@ def load(path: Path, context: int, threads: int) -> Server:
         text = "the package xllamacpp, which runs local models, is not installed here"
         raise ProviderError(text, trouble="not_found", hint=weights.INSTALL) from None
     except ImportError as error:
-        raise ProviderError(f"xllamacpp cannot be loaded: {error}", trouble="not_found", hint=weights.INSTALL) from error
+        raise ProviderError(
+            f"xllamacpp cannot be loaded: {error}", trouble="not_found", hint=weights.INSTALL
+        ) from error
     checked = weights.check(path)
     with _out_of_reach() as socket, _signals_kept():
         try:
-            return cast("Server", library.Server(_settings(library, checked, context, threads, socket)))
+            server = cast("Server", library.Server(_settings(library, checked, context, threads, socket)))
         except Exception as error:
-            raise ProviderError(
-                f"the weights file {path} cannot be loaded: {error}",
-                trouble="refused",
-                hint="it may be damaged, too large for this machine, or of a kind that xllamacpp does not know",
-            ) from error
+            raise _unusable(path, error) from error
+    word = server.handle_completions({"prompt": "a", "max_tokens": 1})  # freed before its first word, it would hang
+    if "choices" not in word:
+        raise _unusable(path, word)
+    return server
+
+
+def _unusable(path: Path, why: object) -> ProviderError:
+    return ProviderError(
+        f"the weights file {path} cannot be used: {why}",
+        trouble="refused",
+        hint="it may be damaged, too large for this machine, or of a kind that xllamacpp does not know",
+    )
 
 
 def _settings(library: Any, checked: weights.Weights, context: int, threads: int, socket: Path) -> Any:
@@ -244,7 +257,7 @@ def _out_of_reach() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="standfast-"))
     if len(os.fsencode(folder)) > _SOCKET_PATH_BYTES - len("/llama.sock"):
         folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="standfast-", dir="/tmp"))  # noqa: S108 - mkdtemp makes it ours
+        folder = Path(tempfile.mkdtemp(prefix="standfast-", dir="/tmp"))
     try:
         yield folder / "llama.sock"
     finally:

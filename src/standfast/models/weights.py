@@ -80,7 +80,7 @@ def check(path: Path) -> Weights:
     except OSError as error:
         text = f"the weights file {path} cannot be read: {error.strerror}"
         raise ProviderError(text, trouble="not_found", hint=remedy) from error
-    except _Broken as error:
+    except _DamagedError as error:
         raise ProviderError(f"the weights file {path} is damaged: {error}", trouble="refused", hint=remedy) from None
     if ours and known is not None and known[1] is not None and known[1] != size:
         text = f"the weights file {path} is damaged: it has {size} bytes instead of {known[1]}"
@@ -88,7 +88,7 @@ def check(path: Path) -> Weights:
     return Weights(path, size, facts)
 
 
-class _Broken(Exception):
+class _DamagedError(Exception):
     pass
 
 
@@ -96,10 +96,10 @@ def _header(file: BufferedReader, size: int) -> dict[str, Any]:
     """What the file says of itself. Every length in it is checked against the file before it is believed."""
     reader = _Reader(file, size)
     if reader.take(4) != _MAGIC:
-        raise _Broken("it is no GGUF file")
+        raise _DamagedError("it is no GGUF file")
     version = reader.number("<I")
     if not _OLDEST <= version <= _NEWEST:
-        raise _Broken(f"it has GGUF version {version}, and only {_OLDEST} to {_NEWEST} are known")
+        raise _DamagedError(f"it has GGUF version {version}, and only {_OLDEST} to {_NEWEST} are known")
     tensors, pairs = reader.number("<Q"), reader.number("<Q")
     facts: dict[str, Any] = {}
     for _ in range(reader.count(pairs, 12)):
@@ -115,9 +115,9 @@ def _header(file: BufferedReader, size: int) -> dict[str, Any]:
         reader.number("<I")
         furthest = max(furthest, reader.number("<Q"))
     if not tensors:
-        raise _Broken("it holds no weights")
+        raise _DamagedError("it holds no weights")
     if file.tell() + furthest >= size:
-        raise _Broken(f"it ends after {size} bytes, before its weights do")
+        raise _DamagedError(f"it ends after {size} bytes, before its weights do")
     return facts
 
 
@@ -130,13 +130,13 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if count > self._left:
-            raise _Broken("it ends in the middle of its header")
+            raise _DamagedError("it ends in the middle of its header")
         self._left -= count
         return self._file.read(count)
 
     def skip(self, count: int) -> None:
         if count > self._left:
-            raise _Broken("it ends in the middle of its header")
+            raise _DamagedError("it ends in the middle of its header")
         self._left -= count
         self._file.seek(count, 1)
 
@@ -146,7 +146,7 @@ class _Reader:
     def count(self, claimed: int, smallest: int) -> int:
         """How many things follow, each of at least so many bytes."""
         if claimed * smallest > self._left:
-            raise _Broken("it ends in the middle of its header")
+            raise _DamagedError("it ends in the middle of its header")
         return claimed
 
     def text(self) -> str:
@@ -163,7 +163,7 @@ class _Reader:
             self.skip(length)
             return None
         if kind != _ARRAY:
-            raise _Broken(f"its header has a value of unknown type {kind}")
+            raise _DamagedError(f"its header has a value of unknown type {kind}")
         inner, claimed = self.number("<I"), self.number("<Q")
         if inner in _FIXED:
             self.skip(struct.calcsize(_FIXED[inner]) * claimed)
@@ -171,5 +171,5 @@ class _Reader:
             for _ in range(self.count(claimed, 8)):
                 self.skip(self.number("<Q"))
         else:
-            raise _Broken(f"its header has a list of unknown type {inner}")
+            raise _DamagedError(f"its header has a list of unknown type {inner}")
         return None
