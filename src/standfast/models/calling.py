@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from pydantic_core import from_json
 
@@ -148,9 +148,12 @@ class Messages(Sequence[Json]):
     def __len__(self) -> int:
         return len(self._log)
 
-    def __getitem__(self, index: Any) -> Any:
-        found: Any = self._all()[index]
-        return found
+    @overload
+    def __getitem__(self, index: int) -> Json: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Json]: ...
+    def __getitem__(self, index: int | slice) -> Json | list[Json]:
+        return self._all()[index]
 
 
 class _Answer:
