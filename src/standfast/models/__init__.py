@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.models.calling import Model
-from standfast.models.scripted import Line, ScriptedProvider, Think, Use, script, use
+from standfast.models.calling import RETRIES, Model
+from standfast.models.scripted import Line, ScriptedModel, ScriptedProvider, Think, Use, script, use
 from standfast.replies import ProviderError, Reply, ToolCall, Usage
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Model",
     "ProviderError",
     "Reply",
+    "ScriptedModel",
     "Think",
     "ToolCall",
     "Usage",
@@ -22,9 +23,11 @@ __all__ = [
 ]
 
 
-def scripted(*lines: Any, name: str = "scripted", delay: float = 0.0, again: bool = False, retries: int = 4) -> Model:
+def scripted(
+    *lines: Any, name: str = "scripted", delay: float = 0.0, again: bool = False, retries: int = RETRIES
+) -> ScriptedModel:
     """A model that says these lines, one a reply: `scripted("Let me see.", use("search", q="x"), "It is 42.")`.
 
     A list is one reply of several parts. `delay` is the time between words; `again` begins anew after the last line.
     """
-    return Model(ScriptedProvider(script(lines), name=name, delay=delay, again=again), retries=retries)
+    return ScriptedModel(ScriptedProvider(script(lines), name=name, delay=delay, again=again), retries=retries)

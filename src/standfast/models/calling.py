@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from copy import copy
 from hashlib import sha256
 from typing import Any, cast, overload
 
@@ -65,12 +66,13 @@ class Model:
     ) -> Call[Reply]:
         """The call that asks for the next message. `log` holds messages in the provider's own shape, or is a text."""
         offered = usables(tools)
-        given: list[Any] = [{"role": "user", "content": log}] if isinstance(log, str) else cast("list[Any]", log)
-        if not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - people without a checker
+        given: Any = [{"role": "user", "content": log}] if isinstance(log, str) else log
+        if not isinstance(given, Sequence):
             raise Misuse(f"{self.name} was given {log!r}", hint="give it a Log or a list of messages, or a text")
+        now: Sequence[Any] = copy(cast("Sequence[Any]", given))  # what is added later is no part of this request
         asked = {
             "model": self.name,
-            "messages": _shown_log(given),
+            "messages": _shown_log(now),
             "tools": [one.name for one in offered],
             "system": _digest(system.encode()) if system else "",  # instructions are no part of the record
             "options": options,
@@ -81,7 +83,7 @@ class Model:
             raise NotStorable(
                 f"the options of {self.name} cannot be stored: {error}", hint="give JSON values"
             ) from error
-        return Call(self._tool, {"request": _Asked(given, offered, system, options)}, raw)
+        return Call(self._tool, {"request": _Asked(now, offered, system, options)}, raw)
 
     async def _perform(self, request: Any) -> Reply:
         asked: _Asked = request
