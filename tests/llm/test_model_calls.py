@@ -270,7 +270,7 @@ async def test_a_growing_log_is_named_in_the_record_and_not_repeated() -> None:
 
 
 async def test_reasoning_and_tool_calls_are_told_apart_from_text() -> None:
-    m = models.scripted([Think("hm "), "Let me see. ", use("search", q="x"), Use("search", "{broken")])
+    m = models.scripted((Think("hm "), "Let me see. ", use("search", q="x"), Use("search", "{broken")))
 
     @agent("asks")
     async def asks(run: Run[Talk]) -> Done[Json]:

@@ -66,10 +66,7 @@ class Model:
     ) -> Call[Reply]:
         """The call that asks for the next message. `log` holds messages in the provider's own shape, or is a text."""
         offered = usables(tools)
-        given: Any = [{"role": "user", "content": log}] if isinstance(log, str) else log
-        if not isinstance(given, Sequence):
-            raise Misuse(f"{self.name} was given {log!r}", hint="give it a Log or a list of messages, or a text")
-        now: Sequence[Any] = copy(cast("Sequence[Any]", given))  # what is added later is no part of this request
+        now = _as_it_is(log, self.name)
         asked = {
             "model": self.name,
             "messages": _shown_log(now),
@@ -115,6 +112,16 @@ class Model:
             return answer.whole(self._provider.dialect)
         finally:  # also of a stream that was cut or has died: its tokens were spent
             answer.count()
+
+
+def _as_it_is(log: Any, model: str) -> Sequence[Any]:
+    """The messages as they are now: what is added later is no part of the request."""
+    if isinstance(log, str):
+        return [{"role": "user", "content": log}]
+    if not isinstance(log, Sequence):
+        raise Misuse(f"{model} was given {log!r}", hint="give it a Log or a list of messages, or a text")
+    now: Any = copy(log)  # pyright: ignore[reportUnknownArgumentType] - messages are whatever the provider takes
+    return cast("Sequence[Any]", now)
 
 
 class _Asked:
