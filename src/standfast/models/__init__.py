@@ -28,6 +28,7 @@ def scripted(
 ) -> ScriptedModel:
     """A model that says these lines, one a reply: `scripted("Let me see.", use("search", q="x"), "It is 42.")`.
 
-    A tuple is one reply of several parts; one list alone is the whole script. `delay` is the time between words; `again` begins anew after the last line.
+    A tuple is one reply of several parts; one list alone is the whole script. `delay` is the time between words;
+    `again` begins anew after the last line.
     """
     return ScriptedModel(ScriptedProvider(script(lines), name=name, delay=delay, again=again), retries=retries)

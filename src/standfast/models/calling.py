@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from copy import copy
 from hashlib import sha256
-from typing import Any, cast, overload
+from typing import Any, TypeGuard, cast, overload
 
 from pydantic_core import from_json
 
@@ -118,10 +118,13 @@ def _as_it_is(log: Any, model: str) -> Sequence[Any]:
     """The messages as they are now: what is added later is no part of the request."""
     if isinstance(log, str):
         return [{"role": "user", "content": log}]
-    if not isinstance(log, Sequence):
+    if not _is_sequence(log):
         raise Misuse(f"{model} was given {log!r}", hint="give it a Log or a list of messages, or a text")
-    now: Any = copy(log)  # pyright: ignore[reportUnknownArgumentType] - messages are whatever the provider takes
-    return cast("Sequence[Any]", now)
+    return copy(log)
+
+
+def _is_sequence(given: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(given, Sequence)
 
 
 class _Asked:
