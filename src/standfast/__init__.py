@@ -14,6 +14,7 @@ from standfast.errors import (
     ChildCancelled,
     DuplicateAgent,
     Fenced,
+    FramesOpen,
     KeyReused,
     Misuse,
     NotCalled,
@@ -25,6 +26,7 @@ from standfast.errors import (
     RunFailed,
     RunHeld,
     RunIdTaken,
+    StackFull,
     StandfastError,
     StoreBusy,
     StoreDamaged,
@@ -36,6 +38,7 @@ from standfast.errors import (
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
 from standfast.log import Log
@@ -70,6 +73,7 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
 from standfast.tool import Call, Tool, tool
@@ -97,6 +101,8 @@ __all__ = [
     "DuplicateAgent",
     "Event",
     "Fenced",
+    "Frame",
+    "FramesOpen",
     "Handle",
     "Happened",
     "Idle",
@@ -113,6 +119,7 @@ __all__ = [
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "OpenFrame",
     "OutsideACall",
     "Performed",
     "Pipeline",
@@ -131,6 +138,7 @@ __all__ = [
     "Runtime",
     "Said",
     "Spent",
+    "StackFull",
     "StandfastError",
     "StoreBusy",
     "StoreDamaged",

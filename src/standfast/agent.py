@@ -26,6 +26,7 @@ from pydantic import JsonValue
 from standfast.codec import Codec, StateCodec, fingerprint
 from standfast.errors import BadTool, Misuse
 from standfast.records import Budget, Done, Idle, Json
+from standfast.stack import Limits
 from standfast.tool import Tool
 from standfast.tools_of import tools_of
 
@@ -59,6 +60,9 @@ class Agent(Generic[S, R]):
         plan: Callable[[], Sequence[tuple[str, str]]] = tuple,
         functions: Callable[[], Sequence[Callable[..., Any]]] | None = None,
         turn_for_unread: bool = False,
+        max_frames: int = 4,
+        frame_expiry: float = 1800.0,
+        max_held_tokens: int | None = None,
     ) -> None:
         if not name or name != name.strip():
             raise Misuse(f"{name!r} is no name for an agent", hint="give it a short word, it is shown to people")
@@ -78,6 +82,7 @@ class Agent(Generic[S, R]):
         self.concurrency = concurrency
         self.plan = plan
         self.turn_for_unread = turn_for_unread
+        self.limits = Limits(max_frames, frame_expiry, max_held_tokens)
         self._given_tools = tools
         self._functions = functions or (lambda: [step])
         self._seen: dict[str, Tool[..., Any]] = {}
@@ -128,6 +133,7 @@ class Agent(Generic[S, R]):
             "tools": tools,
             "redirects": self.redirects,
             "budget": cast("JsonValue", asdict(self.budget)),
+            "frames": cast("JsonValue", self.limits.contract),
             "plan": [[item, title] for item, title in self.plan()],
         }
 
@@ -155,6 +161,9 @@ def agent(
     redirects: bool = True,
     concurrency: int | None = None,
     tools: Sequence[Tool[..., Any]] = (),
+    max_frames: int = 4,
+    frame_expiry: float = 1800.0,
+    max_held_tokens: int | None = None,
 ) -> Callable[[Callable[[Run[S]], Coroutine[Any, Any, Done[R] | Idle | None]]], Agent[S, R]]:
     """Make an agent of one turn of your loop: `async def step(run: Run[S]) -> Done[R] | Idle | None`."""
 
@@ -174,6 +183,9 @@ def agent(
             redirects=redirects,
             concurrency=concurrency,
             tools=tools,
+            max_frames=max_frames,
+            frame_expiry=frame_expiry,
+            max_held_tokens=max_held_tokens,
         )
 
     return decorate

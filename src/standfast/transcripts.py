@@ -11,7 +11,7 @@ from standfast.rows import RunRow
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one try of a call said; `partial` if it was cut, failed, or has not ended."""
+    """What one try of a call said; `partial` if it was cut, failed, or has not ended. A reply's call is "reply"."""
 
     call: str
     text: str
@@ -46,6 +46,9 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
                     _add(event, tries, last)
                 elif isinstance(event, ev.CallFinished) and event.call in last:
                     last[event.call].partial = False
+                elif isinstance(event, ev.Replied):
+                    text = "\n".join([event.text, *event.lines])
+                    tries.append(_Try("reply", event.attempt, [text], partial=False))
     return [
         Said(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt) for t in tries
     ]
