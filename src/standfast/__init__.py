@@ -15,6 +15,7 @@ from standfast.errors import (
     ChildCancelled,
     DuplicateAgent,
     Fenced,
+    FramesOpen,
     KeyReused,
     Misuse,
     NoAnswer,
@@ -27,6 +28,7 @@ from standfast.errors import (
     RunFailed,
     RunHeld,
     RunIdTaken,
+    StackFull,
     StandfastError,
     StoreBusy,
     StoreDamaged,
@@ -38,6 +40,7 @@ from standfast.errors import (
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
 from standfast.llm_agent import LLMAgent
@@ -73,6 +76,7 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
 from standfast.tool import Call, Tool, tool
@@ -101,6 +105,8 @@ __all__ = [
     "DuplicateAgent",
     "Event",
     "Fenced",
+    "Frame",
+    "FramesOpen",
     "Handle",
     "Happened",
     "Idle",
@@ -119,6 +125,7 @@ __all__ = [
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "OpenFrame",
     "OutsideACall",
     "Performed",
     "Pipeline",
@@ -137,6 +144,7 @@ __all__ = [
     "Runtime",
     "Said",
     "Spent",
+    "StackFull",
     "StandfastError",
     "StoreBusy",
     "StoreDamaged",

@@ -26,6 +26,7 @@ from pydantic import JsonValue
 from standfast.codec import Codec, StateCodec, fingerprint
 from standfast.errors import BadTool, Misuse
 from standfast.records import Budget, Done, Idle, Json
+from standfast.stack import Limits
 from standfast.tool import Tool
 from standfast.tools_of import tools_of
 
@@ -62,6 +63,9 @@ class Agent(Generic[S, R]):
         description: str = "",
         instructions: str = "",
         text_field: str = "",
+        max_frames: int = 4,
+        frame_expiry: float = 1800.0,
+        max_held_tokens: int | None = None,
     ) -> None:
         if not name or name != name.strip():
             raise Misuse(f"{name!r} is no name for an agent", hint="give it a short word, it is shown to people")
@@ -84,6 +88,7 @@ class Agent(Generic[S, R]):
         self.description = description or inspect.getdoc(step) or ""
         self.instructions = instructions
         self.text_field = text_field  # the field of the state that a text given to start() is for
+        self.limits = Limits(max_frames, frame_expiry, max_held_tokens)
         self._given_tools = tools
         self._functions = functions or (lambda: [step])
         self._seen: dict[str, Tool[..., Any]] = {}
@@ -134,6 +139,7 @@ class Agent(Generic[S, R]):
             "tools": tools,
             "redirects": self.redirects,
             "budget": cast("JsonValue", asdict(self.budget)),
+            "frames": cast("JsonValue", self.limits.contract),
             "plan": [[item, title] for item, title in self.plan()],
             **({"instructions": fingerprint(self.instructions)} if self.instructions else {}),
             **({"text_field": self.text_field} if self.text_field else {}),
@@ -171,6 +177,9 @@ def agent(
     redirects: bool = True,
     concurrency: int | None = None,
     tools: Sequence[Tool[..., Any]] = (),
+    max_frames: int = 4,
+    frame_expiry: float = 1800.0,
+    max_held_tokens: int | None = None,
 ) -> Callable[[Callable[[Run[S]], Coroutine[Any, Any, Done[R] | Idle | None]]], Agent[S, R]]:
     """Make an agent of one turn of your loop: `async def step(run: Run[S]) -> Done[R] | Idle | None`."""
 
@@ -190,6 +199,9 @@ def agent(
             redirects=redirects,
             concurrency=concurrency,
             tools=tools,
+            max_frames=max_frames,
+            frame_expiry=frame_expiry,
+            max_held_tokens=max_held_tokens,
         )
 
     return decorate

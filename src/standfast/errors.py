@@ -11,7 +11,9 @@ StandfastError
 │   ├── NotCalled             a tool called without run.call
 │   ├── KeyReused             one explicit key, two different calls
 │   ├── OutsideACall          idempotency_key(), say() ... used outside a tool's body
-│   └── BadReturn             a step returned something else than Done, Idle or None
+│   ├── BadReturn             a step returned something else than Done, Idle or None
+│   ├── StackFull             a step opened more frames than its agent allows
+│   └── FramesOpen            a step returned Done while thoughts are unfinished
 ├── NotStorable               a value cannot be written as JSON and read back
 ├── StoreError                the store itself
 │   ├── StoreBusy             another process holds the store's lock
@@ -95,6 +97,14 @@ class OutsideACall(Misuse):
 
 class BadReturn(Misuse):
     """A step returned something that is not Done, Idle or None."""
+
+
+class StackFull(Misuse):
+    """There is no room for another thought: too many are open, or those on hold cost too much."""
+
+
+class FramesOpen(Misuse):
+    """A step returned Done while thoughts are unfinished; the step was not taken as done."""
 
 
 class NotStorable(StandfastError):
