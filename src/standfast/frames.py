@@ -282,11 +282,9 @@ class Frames:
         if isinstance(known, str) and any(row.status == "finished" for row in journal.rows.values()):
             return known
         differences = await self._s.freshness.differences(frame.facts) if frame.facts else []
-        why = "; ".join(
-            filter(None, [self._expired(frame, since, word), *(f"changed: {text}" for text, _ in differences)])
-        )
-        if why or known is not None:
-            self._s.remember_value(name, why)
+        changed = [f"changed: {text}" for text, _ in differences]
+        why = "; ".join(filter(None, [self._expired(frame, since, word), *changed]))
+        self._s.remember_value(name, why)
         return why
 
     def relied(self, name: str) -> None:

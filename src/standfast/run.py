@@ -161,9 +161,8 @@ class Run(Generic[S]):
         mail = [m for m in new if m.kind == kind and m.not_before <= step and not self._has_read(m.id)]
         wanted = len(mail)
         if kind == "message":
-            mail = deliverable(mail, self.frames, self._s.agent.limits, known if isinstance(known, list) else ())[
-                :limit
-            ]
+            before = known if isinstance(known, list) else []
+            mail = deliverable(mail, self.frames, self._s.agent.limits, before)[:limit]
         ids = [m.id for m in mail]
         self.mail_read += ids
         if known is None or (ids and ids != known):
