@@ -31,6 +31,8 @@ SECTIONS: dict[str, list[str]] = {
         "PlanItem",
         "Interruption",
         "Message",
+        "Frame",
+        "OpenFrame",
     ],
     "State": ["Log", "Json"],
     "Tools": ["tool", "Tool", "Call", "Performed"],
@@ -52,6 +54,7 @@ METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Tool": ("parse", "schema", "result_schema"),
     "Runtime": ("start", "handle", "list", "events"),
     "Handle": (),
+    "OpenFrame": (),
 }
 
 

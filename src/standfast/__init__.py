@@ -3,6 +3,7 @@
 from standfast.agent import Agent, agent
 from standfast.bodies.programs import run_process
 from standfast.builtin_calls import ask, child, sleep
+from standfast.chat import Chat
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import (
     BadReturn,
@@ -14,8 +15,10 @@ from standfast.errors import (
     ChildCancelled,
     DuplicateAgent,
     Fenced,
+    FramesOpen,
     KeyReused,
     Misuse,
+    NoAnswer,
     NotCalled,
     NotPerformed,
     NotStorable,
@@ -25,6 +28,7 @@ from standfast.errors import (
     RunFailed,
     RunHeld,
     RunIdTaken,
+    StackFull,
     StandfastError,
     StoreBusy,
     StoreDamaged,
@@ -36,8 +40,10 @@ from standfast.errors import (
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.frames import OpenFrame
 from standfast.freshness import file_content
-from standfast.handle import Handle, Said
+from standfast.handle import Handle
+from standfast.llm_agent import LLMAgent
 from standfast.log import Log
 from standfast.pipeline import Pipeline
 from standfast.plan import Plan
@@ -70,9 +76,11 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
 from standfast.tool import Call, Tool, tool
+from standfast.transcripts import Said
 
 __all__ = [
     "Accepted",
@@ -88,6 +96,7 @@ __all__ = [
     "CallRef",
     "CallTimedOut",
     "CannotUndo",
+    "Chat",
     "CheckAgain",
     "ChildCancelled",
     "Choice",
@@ -96,6 +105,8 @@ __all__ = [
     "DuplicateAgent",
     "Event",
     "Fenced",
+    "Frame",
+    "FramesOpen",
     "Handle",
     "Happened",
     "Idle",
@@ -103,15 +114,18 @@ __all__ = [
     "Interruption",
     "Json",
     "KeyReused",
+    "LLMAgent",
     "Log",
     "MailView",
     "Message",
     "Misuse",
     "Need",
+    "NoAnswer",
     "NotCalled",
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "OpenFrame",
     "OutsideACall",
     "Performed",
     "Pipeline",
@@ -130,6 +144,7 @@ __all__ = [
     "Runtime",
     "Said",
     "Spent",
+    "StackFull",
     "StandfastError",
     "StoreBusy",
     "StoreDamaged",

@@ -131,7 +131,7 @@ class Gate:
     async def _diverges(self, run: Run[Any], call: Call[Any], id_: str) -> None:
         """A repeated step that asks for a new effect, not for the one it had: a person must look first."""
         s = self._s
-        if id_ in s.journal.rows or s.row.doc.set_back or not s.journal.unasked_writes():
+        if id_ in s.journal.rows or s.row.doc.may_differ or not s.journal.unasked_writes():
             return
         await asyncio.sleep(SIBLINGS_MAY_ASK)  # a parallel sibling may be about to ask for it
         missing = [row for row in s.journal.unasked_writes() if row.id not in s.row.doc.diverged_ok]

@@ -17,6 +17,9 @@ Effect = Literal["read", "idempotent", "write", "irreversible"]
 Settles = Literal["step", "run", "never"]
 Undo = Literal["step", "all", "none"]
 When = Literal["now", "next", "later"]
+PlanStatus = Literal["queued", "running", "done", "dropped"]
+MailKind = Literal["redirect", "message", "order"]
+Channel = Literal["text", "reasoning", "tool_call"]
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
 
 Status = Literal["queued", "running", "pausing", "paused", "cancelling", "cancelled", "done", "failed"]
@@ -209,7 +212,7 @@ class MailView:
     """A piece of mail and what became of it."""
 
     id: str
-    kind: Literal["redirect", "message"]
+    kind: MailKind
     text: str
     when: str
     by: str | None
@@ -229,8 +232,9 @@ class PlanItem:
 
     id: str
     title: str
-    status: Literal["queued", "running", "done", "dropped"] = "queued"
+    status: PlanStatus = "queued"
     step: int | None = None  # the step that began it
+    was: str = ""  # what it said before a person rewrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +277,8 @@ class RunView:
     created_at: float = 0.0
     budget: Budget = field(default_factory=Budget)
     spent: Spent = field(default_factory=Spent)
-    frames: tuple[Json, ...] = ()
+    frames: tuple[Json, ...] = ()  # open ones, the active one last
+    held_tokens: int = 0  # what the frames on hold cost
     mail: tuple[MailView, ...] = ()
     needs: tuple[Need, ...] = ()
     in_flight: tuple[CallRef, ...] = ()
@@ -288,12 +293,18 @@ class RunView:
 # --- receipts -----------------------------------------------------------------------------
 
 
+EndedAs = Literal["aborted", "finished", "failed", "in_doubt", "still_running"]
+
+
 @dataclass(frozen=True, slots=True)
 class InFlight:
     """A call the stop found in flight, and how it ended."""
 
     call: CallRef
-    outcome: Literal["aborted", "finished", "failed", "in_doubt", "still_running"]
+    outcome: EndedAs
+    tokens: int = 0  # that had come from a model
+    estimated: bool = False  # a cut stream has no last word on its usage
+    last_byte_at: float | None = None  # from the provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,3 +349,8 @@ class Receipt:
     trigger: str = "user"
     undo: Undo | None = None
     soft: bool = False
+
+    @property
+    def last_byte_at(self) -> float | None:
+        """When the last byte came from a model's provider, if one was speaking."""
+        return max((f.last_byte_at for f in self.in_flight if f.last_byte_at is not None), default=None)
