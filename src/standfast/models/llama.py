@@ -240,15 +240,22 @@ def _settings(library: Any, checked: weights.Weights, context: int, threads: int
     params.n_batch = params.n_ubatch = BATCH
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.use_jinja = True  # tools
-    params.verbosity = -1
-    params.fit_params = False  # it would load everything twice
-    params.warmup = False
-    params.cache_ram_mib = 0
-    params.ui = False
     params.hostnames = [str(socket)]
     params.api_keys = [secrets.token_hex(16)]
-    params.n_threads_http = 1
+    for name, value in _COMFORTS.items():
+        if hasattr(params, name):
+            setattr(params, name, value)
     return params
+
+
+_COMFORTS = {  # what a release of xllamacpp may lack or rename without harm
+    "verbosity": -1,
+    "fit_params": False,  # it would load everything twice
+    "warmup": False,
+    "cache_ram_mib": 0,
+    "ui": False,
+    "n_threads_http": 1,
+}
 
 
 @contextlib.contextmanager
