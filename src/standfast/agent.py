@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from types import NoneType, UnionType
@@ -25,7 +25,7 @@ from pydantic import JsonValue
 
 from standfast.codec import Codec, StateCodec, fingerprint
 from standfast.errors import BadTool, Misuse
-from standfast.records import Budget, Done, Idle, Json
+from standfast.records import Budget, Done, Idle, Json, MailKind
 from standfast.stack import Limits
 from standfast.tool import Tool
 from standfast.tools_of import tools_of
@@ -59,7 +59,7 @@ class Agent(Generic[S, R]):
         tools: Sequence[Tool[..., Any]] = (),
         plan: Callable[[], Sequence[tuple[str, str]]] = tuple,
         functions: Callable[[], Sequence[Callable[..., Any]]] | None = None,
-        turn_for_unread: bool = False,
+        turn_for_unread: Collection[MailKind] = (),
         description: str = "",
         instructions: str = "",
         text_field: str = "",
@@ -84,7 +84,7 @@ class Agent(Generic[S, R]):
         self.redirects = redirects
         self.concurrency = concurrency
         self.plan = plan
-        self.turn_for_unread = turn_for_unread
+        self.turn_for_unread = turn_for_unread  # mail that gets one more turn, whether or not any was read before
         self.description = description or inspect.getdoc(step) or ""
         self.instructions = instructions
         self.text_field = text_field  # the field of the state that a text given to start() is for
