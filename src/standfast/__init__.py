@@ -37,7 +37,7 @@ from standfast.errors import (
 )
 from standfast.events import Event, TextDelta
 from standfast.freshness import file_content
-from standfast.handle import Handle, Said
+from standfast.handle import Handle
 from standfast.log import Log
 from standfast.pipeline import Pipeline
 from standfast.plan import Plan
@@ -73,6 +73,7 @@ from standfast.records import (
 from standfast.run import Run
 from standfast.runtime import Runtime
 from standfast.tool import Call, Tool, tool
+from standfast.transcripts import Said
 
 __all__ = [
     "Accepted",

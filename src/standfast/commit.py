@@ -263,11 +263,12 @@ def _keep_ledger_marks(tx: Tx, call: CallRow) -> None:
 
 
 def _step_leaves_traces(doc: RunDoc) -> bool:
-    return bool(doc.values or doc.set_back or doc.branch or doc.diverged_ok)
+    return bool(doc.values or doc.set_back or doc.branch or doc.diverged_ok or doc.retrying)
 
 
 def _forget_step(doc: RunDoc) -> None:
     doc.values = {}
+    doc.retrying = {}
     doc.set_back = False
     doc.branch = False
     doc.diverged_ok = []

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from standfast import arguments
 from standfast.errors import Misuse, OutsideACall
+from standfast.records import Channel
 
 T = TypeVar("T")
 
@@ -55,6 +56,24 @@ class CallContext(Protocol):
     def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None: ...
 
     def progress(self, fraction: float, text: str) -> None: ...
+
+
+class ModelContext(CallContext, Protocol):
+    """What the call of a model may do beside that."""
+
+    def say(self, text: str, channel: Channel = "text") -> None: ...
+
+    def begin_anew(self) -> None:
+        """What is said from now on stands in place of what was said."""
+        ...
+
+    def hear(self, tokens: int, *, estimated: bool) -> None:
+        """Bytes have just come from the provider: so many tokens in all."""
+        ...
+
+    async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:
+        """Wait where people can see it; False if the gate has closed meanwhile."""
+        ...
 
 
 current_call: ContextVar[CallContext | None] = ContextVar("standfast_call", default=None)

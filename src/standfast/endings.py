@@ -246,6 +246,7 @@ def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
     row.attempt += 1
     row.spent.steps += 1
     row.doc.values = {}
+    row.doc.retrying = {}
     row.doc.set_back = False
     row.doc.branch = False
     row.doc.diverged_ok = []

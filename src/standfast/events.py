@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from standfast.records import CallRef, Effect, Json, PlanItem, Receipt, Status, Undo
+from standfast.records import CallRef, Channel, Effect, Json, PlanItem, Receipt, Status, Undo
 
 
 @dataclass(slots=True, kw_only=True)
@@ -283,12 +283,26 @@ class CallProgress(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
+class CallWaits(_Event):
+    """A call waits before it tries again: a provider asked it to, or did not answer."""
+
+    type: Literal["call_waits"] = "call_waits"
+    call: str
+    seconds: float
+    why: str
+    tries: int
+
+
+@dataclass(slots=True, kw_only=True)
 class TextFlushed(_Event):
+    """What a call has said since the last flush. Offset 0 begins anew: the call was repeated."""
+
     type: Literal["text_flushed"] = "text_flushed"
     call: str
     offset: int
     text: str
     attempt: int = 0
+    channel: Channel = "text"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -425,6 +439,7 @@ Event: TypeAlias = Annotated[
     | LateResult
     | UsageCounted
     | CallProgress
+    | CallWaits
     | TextFlushed
     | Asked
     | Answered
@@ -449,6 +464,7 @@ class TextDelta:
     call_id: str
     offset: int
     text: str
+    channel: Channel = "text"
     type: Literal["text_delta"] = "text_delta"
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from standfast.bodies.threads import Token
 from standfast.places import place_of_task
-from standfast.records import CallRef
+from standfast.records import CallRef, Channel, EndedAs, InFlight
 from standfast.scope import insist
 from standfast.tool import Call
+from standfast.voice import Speech
 
 if TYPE_CHECKING:
     from standfast.rows import CallRow
@@ -25,6 +26,15 @@ class Outcome:
     raw: bytes = b""
     error: str = ""
     message: str = ""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What has come from a provider so far."""
+
+    tokens: int = 0
+    estimated: bool = False
+    last_byte_at: float | None = None
 
 
 class Body(Protocol):
@@ -54,9 +64,8 @@ class Flight:
     gone: bool = False  # left behind, and ended at last
     abandoned: bool = False  # outlived its deadline: whatever it still does is kept out of the run
     facts: list[str] = field(default_factory=list[str])  # held before it: its own effect may change them
-    said: int = 0
-    unsaid: list[str] = field(default_factory=list[str])
-    flush_timer: asyncio.TimerHandle | None = None
+    speech: Speech = field(default_factory=Speech)
+    heard: Heard | None = None  # of a model
     over: asyncio.Future[None] | None = None  # made by whoever waits for its end
 
     @property
@@ -68,6 +77,11 @@ class Flight:
     def waits(self) -> bool:
         """Is it only waiting (for a person, for time, for a child), so that cutting it costs nothing?"""
         return self.call.tool.kind in ("ask", "sleep", "child")
+
+    @property
+    def at_once(self) -> bool:
+        """Is it a stream that a pause closes without any grace?"""
+        return self.call.tool.kind == "model"
 
     @property
     def is_child(self) -> bool:
@@ -92,6 +106,11 @@ class Flight:
                 self.over.set_result(None)
         return self.over
 
+    def outcome(self, word: EndedAs) -> InFlight:
+        """How it ended, for a receipt."""
+        heard = self.heard or Heard()
+        return InFlight(self.ref, word, heard.tokens, heard.estimated, heard.last_byte_at)
+
     def where(self) -> str:
         """What it is doing now, for people."""
         if self.body is not None:
@@ -115,11 +134,26 @@ class Flight:
     def use(self, type_: type[Any]) -> Any:
         return self.session.env.use(type_)
 
-    def say(self, text: str) -> None:
-        self.session.in_loop(self.session.voice.say, self, text)
+    def say(self, text: str, channel: Channel = "text") -> None:
+        self.session.in_loop(self.session.voice.say, self, text, channel)
 
     def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None:
         self.session.in_loop(self.session.spend, input_tokens, output_tokens, cost)
 
     def progress(self, fraction: float, text: str) -> None:
         self.session.in_loop(self.session.voice.progress, self, fraction, text)
+
+    # --- context.ModelContext -----------------------------------------------------------------
+
+    def begin_anew(self) -> None:
+        self.session.voice.begin_anew(self)
+
+    def hear(self, tokens: int, *, estimated: bool) -> None:
+        heard = self.heard = self.heard or Heard()
+        heard.tokens, heard.estimated, heard.last_byte_at = tokens, estimated, self.session.env.store.now()
+
+    async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:
+        self.session.waits_for_retry(self, seconds, why, tries)
+        await self.session.env.clock.back_off(seconds)
+        self.session.waits_no_longer(self)
+        return self.session.may_go_on(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import JsonValue
@@ -37,6 +36,7 @@ from standfast.records import (
 from standfast.rows import RunRow
 from standfast.snapshots import unpack
 from standfast.stops import receipt
+from standfast.transcripts import Said, transcript_of
 from standfast.views import is_stuck, view_of
 
 if TYPE_CHECKING:
@@ -45,15 +45,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one call said; `partial` if it was cut or has not ended."""
-
-    call: str
-    text: str
-    partial: bool
 
 
 class Handle(Generic[R]):
@@ -302,21 +293,8 @@ class Handle(Generic[R]):
         return expand_logs(from_json(raw), fetch)
 
     async def transcript(self) -> list[Said]:
-        """What was said, call by call, partial text included."""
-        said: dict[str, list[str]] = {}
-        ended: set[str] = set()
-        after = 0
-        while True:
-            rows = self._read(lambda tx, row: tx.record(row.n, after))  # noqa: B023 - called at once
-            if not rows:
-                return [Said(call, "".join(parts), call not in ended) for call, parts in said.items()]
-            for seq, events in rows:
-                after = seq
-                for event in events:
-                    if isinstance(event, ev.TextFlushed):
-                        said.setdefault(event.call, []).append(event.text)
-                    elif isinstance(event, ev.CallFinished):
-                        ended.add(event.call)
+        """What was said, call by call, partial text included: a call that was repeated is there once a try."""
+        return self._read(transcript_of)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | TextDelta]:
         """Every event once, in order, from `after` on; ends after the ending. Live text comes in between."""

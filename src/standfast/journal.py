@@ -71,8 +71,12 @@ class Journal:
         """Child runs of earlier attempts that this attempt has not asked for."""
         return [row for row in self.rows.values() if row.kind == "child" and row.id not in self.asked]
 
-    def interruption(self, text: str) -> Interruption | None:
-        """What an earlier attempt left, for the step that is being repeated."""
+    def interruption(self, said: dict[str, tuple[int, str]]) -> Interruption | None:
+        """What an earlier attempt left, for the step that is being repeated; text of the last one that left some."""
+        over = {row.id for row in self.rows.values() if row.status == "finished"}
+        partial = {call: attempt for call, (attempt, _) in said.items() if call not in over}
+        last = max(partial.values(), default=0)
+        text = "".join(said[call][1] for call, attempt in partial.items() if attempt == last)
         finished = tuple(r.ref for r in self.rows.values() if r.status == "finished")
         cut = tuple(r.ref for r in self.rows.values() if r.status in ("cut", "in_doubt", "failed", "not_begun"))
         return Interruption(text, finished, cut) if self.rows or text else None

@@ -17,6 +17,7 @@ Effect = Literal["read", "idempotent", "write", "irreversible"]
 Settles = Literal["step", "run", "never"]
 Undo = Literal["step", "all", "none"]
 When = Literal["now", "next", "later"]
+Channel = Literal["text", "reasoning", "tool_call"]
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
 
 Status = Literal["queued", "running", "pausing", "paused", "cancelling", "cancelled", "done", "failed"]
@@ -288,12 +289,18 @@ class RunView:
 # --- receipts -----------------------------------------------------------------------------
 
 
+EndedAs = Literal["aborted", "finished", "failed", "in_doubt", "still_running"]
+
+
 @dataclass(frozen=True, slots=True)
 class InFlight:
     """A call the stop found in flight, and how it ended."""
 
     call: CallRef
-    outcome: Literal["aborted", "finished", "failed", "in_doubt", "still_running"]
+    outcome: EndedAs
+    tokens: int = 0  # that had come from a model
+    estimated: bool = False  # a cut stream has no last word on its usage
+    last_byte_at: float | None = None  # from the provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ class RunDoc:
     plan: list[PlanItem] = field(default_factory=list[PlanItem])
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
     values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    retrying: dict[str, str] = field(default_factory=dict[str, str])  # what calls wait for before they try again
     took_mail: bool = False
     turn_given_for: str = ""
     repeated: tuple[str, int] = ("", 0)

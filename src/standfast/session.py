@@ -28,7 +28,7 @@ from standfast.gate import Gate
 from standfast.journal import Journal
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
-from standfast.records import Hold, InFlight, Interruption, Residue, Spent
+from standfast.records import EndedAs, Hold, InFlight, Interruption, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
 from standfast.tool import Tool
@@ -254,14 +254,14 @@ class Session:
 
     def _note_outcome(self, flight: Flight, outcome: Outcome, *, begun: bool) -> None:
         if not begun:
-            word: Literal["aborted", "finished", "failed", "in_doubt", "still_running"] = "aborted"
+            word: EndedAs = "aborted"
         elif outcome.error == "ChildCancelled":
             word = "aborted"  # whether the call or its child was seen to end first
         elif outcome.kind == "cut":
             word = "aborted" if flight.repeatable else "in_doubt"
         else:
             word = "finished" if outcome.kind == "finished" else "failed"
-        self.outcomes.append(InFlight(flight.ref, word))
+        self.outcomes.append(flight.outcome(word))
 
     def _repeated(self, flight: Flight, outcome: Outcome) -> None:
         result = outcome.raw.decode("utf-8", "replace") or f"{outcome.error}: {outcome.message}"
@@ -328,6 +328,32 @@ class Session:
             return await asyncio.shield(future)
         finally:
             self.answers.pop(id_, None)
+
+    # --- retries of a model's call ----------------------------------------------------------------
+
+    def waits_for_retry(self, flight: Flight, seconds: float, why: str, tries: int) -> None:
+        """Show what a call waits for, here and to other processes."""
+        text = f"waiting {seconds:.3g} s: {why}"
+
+        def change(doc: RunDoc) -> None:
+            doc.retrying = {**doc.retrying, flight.id: text}
+
+        self.note(ev.CallWaits(call=flight.id, seconds=seconds, why=why, tries=tries))
+        self.change(change)
+
+    def waits_no_longer(self, flight: Flight) -> None:
+        """The call is tried again."""
+
+        def change(doc: RunDoc) -> None:
+            doc.retrying = {id_: text for id_, text in doc.retrying.items() if id_ != flight.id}
+
+        self.change(change)
+
+    def may_go_on(self, flight: Flight) -> bool:
+        """Is the gate open for a call that was admitted a while ago? Asked of the store: a verb may be on its way."""
+        row = self.env.store.read(lambda tx: tx.run_n(self.row.n))
+        mine = row is not None and row.fence == self.fence and row.status == "running"
+        return mine and not flight.cutting and not self.shut
 
     # --- signals ----------------------------------------------------------------------------------
 

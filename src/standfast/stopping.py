@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from standfast.flight import Flight
 from standfast.outliving import leave_flight
-from standfast.records import InFlight, Residue
+from standfast.records import Residue
 
 if TYPE_CHECKING:
     from standfast.session import Session
@@ -68,7 +68,7 @@ class Stopping:
 
     def _leave(self, flight: Flight, why: str) -> None:
         self._residue.append(leave_flight(self._s, flight, why))
-        self._s.outcomes.append(InFlight(flight.ref, "still_running"))
+        self._s.outcomes.append(flight.outcome("still_running"))
 
     async def _let_it_end(self, flight: Flight) -> bool:
         """By its effect and the kind of stop: True if it ended by itself in the time it had."""
@@ -81,7 +81,7 @@ class Stopping:
                 at_once = flight.repeatable or undoable
                 return flight.ended if at_once else await self._over(flight, flight.call.tool.grace)
             if mode == "pause" and flight.repeatable:
-                return await self._over(flight, READ_GRACE)
+                return flight.ended if flight.at_once else await self._over(flight, READ_GRACE)
             if not flight.repeatable:
                 self._s.doing(f"waiting for {flight.call.tool.name}")
             if await self._over(flight, None):

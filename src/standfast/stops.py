@@ -221,15 +221,22 @@ def _with_undo_outcome(flight: InFlight, ledger: list[CallRow]) -> InFlight:
 
 def partial_output(tx: Tx, row: RunRow) -> str:
     """The text that calls of the current step had said."""
+    return "".join(text for _, text in said_in_step(tx, row).values())
+
+
+def said_in_step(tx: Tx, row: RunRow) -> dict[str, tuple[int, str]]:
+    """Attempt and text of each call of the current step that said something; what was said anew, once."""
     snapshot = row.snapshot
-    parts: list[str] = []
-    while True:
-        rows = tx.record(row.n, snapshot)
+    said: dict[str, tuple[int, list[str]]] = {}
+    while rows := tx.record(row.n, snapshot):
         for seq, events in rows:
             snapshot = seq
-            parts += [e.text for e in events if isinstance(e, ev.TextFlushed)]
-        if not rows:
-            return "".join(parts)
+            for event in events:
+                if isinstance(event, ev.TextFlushed) and event.channel == "text":
+                    if not event.offset:
+                        said[event.call] = (event.attempt, [])
+                    said.setdefault(event.call, (event.attempt, []))[1].append(event.text)
+    return {call: (attempt, "".join(parts)) for call, (attempt, parts) in said.items()}
 
 
 def finish_cancel(tx: Tx, row: RunRow) -> list[Event]:

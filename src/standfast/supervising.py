@@ -23,7 +23,7 @@ from standfast.snapshots import unpack
 from standfast.spending import spent_before
 from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
-from standfast.stops import enter, hold, partial_output
+from standfast.stops import enter, hold, said_in_step
 from standfast.withdrawing import void_decisions, withdraw
 
 IDLE_QUESTIONS = 0.05
@@ -72,7 +72,7 @@ class Supervisor:
         s = self._s
         row = s.row
 
-        def look(tx: Tx) -> tuple[RunRow, Spent, bytes, list[CallRow], str]:
+        def look(tx: Tx) -> tuple[RunRow, Spent, bytes, list[CallRow], dict[str, tuple[int, str]]]:
             fresh = tx.run_n(row.n)
             assert fresh is not None
             if fresh.fence != s.fence:  # never take up another driver's row: its fence would open our writes
@@ -80,10 +80,10 @@ class Supervisor:
             found = tx.snapshot(fresh)
             assert found is not None, f"run {row.id} has no snapshot"
             rows = tx.calls_of_step(fresh.n, fresh.epoch, fresh.step)
-            text = partial_output(tx, fresh) if fresh.attempt > 1 else ""
-            return fresh, spent_before(tx, fresh), found[1], rows, text
+            said = said_in_step(tx, fresh) if fresh.attempt > 1 else {}
+            return fresh, spent_before(tx, fresh), found[1], rows, said
 
-        s.row, s.spent, snapshot, rows, text = s.env.store.read(look)
+        s.row, s.spent, snapshot, rows, said = s.env.store.read(look)
         row = s.row
         plan, raw = unpack(snapshot)
         state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
@@ -92,7 +92,7 @@ class Supervisor:
         s.journal = Journal(row.id, row.epoch, row.step)
         s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn"}
         s.journal.values = dict(row.doc.values)
-        s.interruption = s.journal.interruption(text)
+        s.interruption = s.journal.interruption(said)
         self._redirected = row.doc.set_back and bool(rows)
         s.stop_asked = None
         s.shut = False

@@ -144,7 +144,7 @@ def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:
     if doing.startswith("storage"):
         return doing
     if row.in_flight:
-        return "; ".join([", ".join(_flying(c, now) for c in row.in_flight), *_held_children(tx, row)])
+        return "; ".join([", ".join(_flying(c, now, row) for c in row.in_flight), *_held_children(tx, row)])
     undos = pending_undos(tx, row) if row.status in ("pausing", "cancelling") else []
     if undos and row.holder is None:
         return f"a driver with the code to undo {', '.join(c.tool for c in undos)}"
@@ -174,9 +174,11 @@ def _held_children(tx: Tx, row: RunRow, holds: Collection[str] = ()) -> list[str
     ]
 
 
-def _flying(call: CallRef, now: float) -> str:
+def _flying(call: CallRef, now: float, row: RunRow) -> str:
     seconds = max(0, int(now - call.since))
-    return f"{call.tool} {seconds} s" if call.since else call.tool
+    flying = f"{call.tool} {seconds} s" if call.since else call.tool
+    retrying = row.doc.retrying.get(call.id)
+    return f"{flying} ({retrying})" if retrying else flying
 
 
 def _mail(mail: MailRow) -> MailView:

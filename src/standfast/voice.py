@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from standfast import events as ev
 from standfast.events import TextDelta
+from standfast.records import Channel
 
 if TYPE_CHECKING:
+    import asyncio
+
     from standfast.flight import Flight
     from standfast.session import Session
 
 FLUSH_SECONDS = 0.25
 FLUSH_CHARACTERS = 4096
+
+
+@dataclass(slots=True)
+class Speech:
+    """What one call has said: how much of it is on its way to the store, and what is not yet."""
+
+    said: dict[Channel, int] = field(default_factory=dict[Channel, int])  # characters, by channel
+    unsaid: list[tuple[Channel, str]] = field(default_factory=list[tuple[Channel, str]])
+    waiting: int = 0  # characters of `unsaid`
+    timer: asyncio.TimerHandle | None = None
+
+    def pieces(self) -> Iterator[tuple[Channel, str]]:
+        """What is unsaid, in order, text of one channel in one piece."""
+        channel: Channel = "text"
+        parts: list[str] = []
+        for of, text in self.unsaid:
+            if of != channel and parts:
+                yield channel, "".join(parts)
+                parts = []
+            channel = of
+            parts.append(text)
+        if parts:
+            yield channel, "".join(parts)
 
 
 class Voice:
@@ -21,36 +49,43 @@ class Voice:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def say(self, flight: Flight, text: str) -> None:
+    def say(self, flight: Flight, text: str, channel: Channel = "text") -> None:
         """Text of a call; a crash loses no more than a quarter of a second of it."""
         if not text or flight.ended:
             return
-        self._session.env.hub.delta(
-            self._session.row.id, TextDelta(flight.id, flight.said + _length(flight.unsaid), text)
-        )
-        flight.unsaid.append(text)
-        if _length(flight.unsaid) >= FLUSH_CHARACTERS:
+        speech = flight.speech
+        offset = speech.said.get(channel, 0) + sum(len(part) for of, part in speech.unsaid if of == channel)
+        self._session.env.hub.delta(self._session.row.id, TextDelta(flight.id, offset, text, channel))
+        speech.unsaid.append((channel, text))
+        speech.waiting += len(text)
+        if speech.waiting >= FLUSH_CHARACTERS:
             self.flush(flight)
-        elif flight.flush_timer is None:
-            flight.flush_timer = self._session.env.loop.call_later(FLUSH_SECONDS, self.flush, flight)
+        elif speech.timer is None:
+            speech.timer = self._session.env.loop.call_later(FLUSH_SECONDS, self.flush, flight)
+
+    def begin_anew(self, flight: Flight) -> None:
+        """The call is tried again: what it says from now on stands in place of what it said."""
+        self.flush(flight)
+        flight.speech.said.clear()
 
     def flush(self, flight: Flight) -> None:
         """Write what was said since the last flush."""
-        if flight.flush_timer is not None:
-            flight.flush_timer.cancel()
-            flight.flush_timer = None
-        if flight.unsaid:
-            text = "".join(flight.unsaid)
-            event = ev.TextFlushed(call=flight.id, offset=flight.said, text=text, attempt=flight.attempt)
-            flight.said += len(text)
-            flight.unsaid.clear()
-            self._session.note(event)
+        speech = flight.speech
+        if speech.timer is not None:
+            speech.timer.cancel()
+            speech.timer = None
+        if not speech.unsaid:
+            return
+        for channel, text in speech.pieces():
+            offset = speech.said.get(channel, 0)
+            self._session.note(
+                ev.TextFlushed(call=flight.id, offset=offset, text=text, attempt=flight.attempt, channel=channel)
+            )
+            speech.said[channel] = offset + len(text)
+        speech.unsaid.clear()
+        speech.waiting = 0
 
     def progress(self, flight: Flight, fraction: float, text: str) -> None:
         """How far a call is."""
         if not flight.ended:
             self._session.note(ev.CallProgress(call=flight.id, fraction=fraction, text=text))
-
-
-def _length(parts: list[str]) -> int:
-    return sum(map(len, parts))

@@ -9,7 +9,7 @@ from typing import Any
 from standfast.bodies.threads import Token
 from standfast.context import current_call
 from standfast.errors import Misuse
-from standfast.records import Spent
+from standfast.records import Channel, Spent
 
 
 class ToolContext:
@@ -22,6 +22,8 @@ class ToolContext:
         self.said = ""
         self.spent = Spent()
         self.progressed: list[tuple[float, str]] = []
+        self.heard: tuple[int, bool] | None = None
+        self.retried: list[str] = []
         self.stop_token = Token()
         self._provide = provide
 
@@ -31,8 +33,9 @@ class ToolContext:
         except KeyError:
             raise Misuse(f"no {type_.__name__} was given", hint="tool_context(provide={...})") from None
 
-    def say(self, text: str) -> None:
-        self.said += text
+    def say(self, text: str, channel: Channel = "text") -> None:
+        if channel == "text":
+            self.said += text
 
     def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None:
         self.spent.input_tokens += input_tokens
@@ -41,6 +44,17 @@ class ToolContext:
 
     def progress(self, fraction: float, text: str) -> None:
         self.progressed.append((fraction, text))
+
+    def begin_anew(self) -> None:
+        self.said = ""
+
+    def hear(self, tokens: int, *, estimated: bool) -> None:
+        self.heard = (tokens, estimated)
+
+    async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:
+        """A unit test waits for nobody."""
+        self.retried.append(why)
+        return True
 
 
 @contextmanager

@@ -1,0 +1,63 @@
+"""What was said in a run, read from its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from standfast import events as ev
+from standfast.abc import Tx
+from standfast.rows import RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one try of a call said; `partial` if it was cut, failed, or has not ended."""
+
+    call: str
+    text: str
+    partial: bool
+    reasoning: str = ""
+    tool: str = ""
+    attempt: int = 0
+
+
+@dataclass(slots=True)
+class _Try:
+    call: str
+    attempt: int
+    text: list[str] = field(default_factory=list[str])
+    reasoning: list[str] = field(default_factory=list[str])
+    partial: bool = True
+
+
+def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
+    """Everything that calls of the run have said, in order."""
+    tries: list[_Try] = []
+    last: dict[str, _Try] = {}
+    tools: dict[str, str] = {}
+    after = 0
+    while rows := tx.record(row.n, after):
+        for seq, events in rows:
+            after = seq
+            for event in events:
+                if isinstance(event, ev.CallStarted):
+                    tools[event.call] = event.tool
+                elif isinstance(event, ev.TextFlushed):
+                    _add(event, tries, last)
+                elif isinstance(event, ev.CallFinished) and event.call in last:
+                    last[event.call].partial = False
+    return [
+        Said(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt) for t in tries
+    ]
+
+
+def _add(event: ev.TextFlushed, tries: list[_Try], last: dict[str, _Try]) -> None:
+    """Offset 0 begins a new try, unless this try has only said something on another channel so far."""
+    if event.channel == "tool_call":
+        return
+    known = last.get(event.call)
+    said = [] if known is None else known.text if event.channel == "text" else known.reasoning
+    if known is None or known.attempt != event.attempt or (not event.offset and said):
+        known = last[event.call] = _Try(event.call, event.attempt)
+        tries.append(known)
+    (known.text if event.channel == "text" else known.reasoning).append(event.text)
