@@ -3,6 +3,7 @@
 from standfast.agent import Agent, agent
 from standfast.bodies.programs import run_process
 from standfast.builtin_calls import ask, child, sleep
+from standfast.chat import Chat
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import (
     BadReturn,
@@ -16,6 +17,7 @@ from standfast.errors import (
     Fenced,
     KeyReused,
     Misuse,
+    NoAnswer,
     NotCalled,
     NotPerformed,
     NotStorable,
@@ -38,6 +40,7 @@ from standfast.errors import (
 from standfast.events import Event, TextDelta
 from standfast.freshness import file_content
 from standfast.handle import Handle
+from standfast.llm_agent import LLMAgent
 from standfast.log import Log
 from standfast.pipeline import Pipeline
 from standfast.plan import Plan
@@ -89,6 +92,7 @@ __all__ = [
     "CallRef",
     "CallTimedOut",
     "CannotUndo",
+    "Chat",
     "CheckAgain",
     "ChildCancelled",
     "Choice",
@@ -104,11 +108,13 @@ __all__ = [
     "Interruption",
     "Json",
     "KeyReused",
+    "LLMAgent",
     "Log",
     "MailView",
     "Message",
     "Misuse",
     "Need",
+    "NoAnswer",
     "NotCalled",
     "NotHappened",
     "NotPerformed",

@@ -59,6 +59,9 @@ class Agent(Generic[S, R]):
         plan: Callable[[], Sequence[tuple[str, str]]] = tuple,
         functions: Callable[[], Sequence[Callable[..., Any]]] | None = None,
         turn_for_unread: bool = False,
+        description: str = "",
+        instructions: str = "",
+        text_field: str = "",
     ) -> None:
         if not name or name != name.strip():
             raise Misuse(f"{name!r} is no name for an agent", hint="give it a short word, it is shown to people")
@@ -78,6 +81,9 @@ class Agent(Generic[S, R]):
         self.concurrency = concurrency
         self.plan = plan
         self.turn_for_unread = turn_for_unread
+        self.description = description or inspect.getdoc(step) or ""
+        self.instructions = instructions
+        self.text_field = text_field  # the field of the state that a text given to start() is for
         self._given_tools = tools
         self._functions = functions or (lambda: [step])
         self._seen: dict[str, Tool[..., Any]] = {}
@@ -129,11 +135,21 @@ class Agent(Generic[S, R]):
             "redirects": self.redirects,
             "budget": cast("JsonValue", asdict(self.budget)),
             "plan": [[item, title] for item, title in self.plan()],
+            **({"instructions": fingerprint(self.instructions)} if self.instructions else {}),
+            **({"text_field": self.text_field} if self.text_field else {}),
         }
 
     @cached_property
     def contract_id(self) -> str:
         return fingerprint(self.contract)
+
+    @property
+    def schema_for_models(self) -> Json:
+        """What a model must say to hand this agent a task."""
+        if self.text_field:
+            text: Json = {"type": "string", "description": "what is to be done, in full"}
+            return {"type": "object", "properties": {self.text_field: text}, "required": [self.text_field]}
+        return self.state_codec.schema
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
@@ -214,11 +230,16 @@ def step_types(step: Callable[..., Any]) -> tuple[Any, Any]:
     return get_args(given)[0], result
 
 
+class _RunByName(Generic[S]):
+    """Stands for Run, which is a layer above, where a step imports it for its checker only."""
+
+
+_RunByName.__name__ = "Run"
+
+
 def _local_names(step: Callable[..., Any]) -> dict[str, Any]:
     """Names from an enclosing function, so that agents defined inside tests can be typed."""
-    from standfast.run import Run  # noqa: PLC0415 - Run is a layer above; only its name is needed
-
-    names: dict[str, Any] = {"Run": Run}
+    names: dict[str, Any] = {"Run": _RunByName}
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name != "<module>" and frame.f_globals is getattr(step, "__globals__", None):

@@ -61,6 +61,9 @@ class CallContext(Protocol):
 class ModelContext(CallContext, Protocol):
     """What the call of a model may do beside that."""
 
+    @property
+    def run_id(self) -> str: ...
+
     def say(self, text: str, channel: Channel = "text") -> None: ...
 
     def begin_anew(self) -> None:

@@ -18,6 +18,8 @@ StandfastError
 │   ├── StoreFailed           disk full, read-only, I/O error
 │   ├── StoreDamaged          the file is not what was written
 │   └── StoreTooNew           written by a newer standfast
+├── NoAnswer                  a model gave no answer that could be used
+├── ProviderError             a model's provider did not answer (in standfast.models)
 ├── Fenced                    another driver has taken this run over
 ├── CallFailed                a call ended without a result
 │   ├── CallTimedOut
@@ -125,6 +127,10 @@ class StoreDamaged(StoreError):
 
 class StoreTooNew(StoreError):
     """The file was written by a newer standfast; it was not changed."""
+
+
+class NoAnswer(StandfastError):
+    """A model gave no answer that could be used, however often it was asked."""
 
 
 class Fenced(StandfastError):

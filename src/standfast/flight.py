@@ -145,6 +145,10 @@ class Flight:
 
     # --- context.ModelContext -----------------------------------------------------------------
 
+    @property
+    def run_id(self) -> str:
+        return self.session.row.id
+
     def begin_anew(self) -> None:
         self.session.voice.begin_anew(self)
 

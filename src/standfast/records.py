@@ -17,6 +17,7 @@ Effect = Literal["read", "idempotent", "write", "irreversible"]
 Settles = Literal["step", "run", "never"]
 Undo = Literal["step", "all", "none"]
 When = Literal["now", "next", "later"]
+PlanStatus = Literal["queued", "running", "done", "dropped"]
 Channel = Literal["text", "reasoning", "tool_call"]
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
 
@@ -230,8 +231,9 @@ class PlanItem:
 
     id: str
     title: str
-    status: Literal["queued", "running", "done", "dropped"] = "queued"
+    status: PlanStatus = "queued"
     step: int | None = None  # the step that began it
+    was: str = ""  # what it said before a person rewrote it
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from standfast import arguments
 from standfast import events as ev
 from standfast.errors import CallFailed, Misuse, NotStorable
 from standfast.plan import Plan
-from standfast.records import Interruption, Message
+from standfast.records import Interruption, Json, Message
+from standfast.replies import Reply
 from standfast.rows import MailRow
 from standfast.tool import Call
+from standfast.tool_use import ToolUse
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt
@@ -92,6 +94,17 @@ class Run(Generic[S]):
         finally:
             for task in tasks:
                 task.cancel()
+
+    async def use_tools(self, reply: Reply, tools: Iterable[Any]) -> list[Json]:
+        """Perform what a model asked for, side by side: messages for its log, in request order, each truthful.
+
+        `tools` are tools or agents. What failed, was denied, is unknown or malformed is told to the model, not raised.
+        """
+        return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=reply.text)
+
+    def is_over(self, call: Call[Any], nth: int = 0) -> bool:
+        """Has an earlier attempt at this step seen the end of this call? Then `call` gives its result at once."""
+        return self._s.journal.is_over(call, nth)
 
     async def relies_on(self, name: str, call: Call[R]) -> R:
         """Read something, and have it compared when the run is taken up again (R16)."""
