@@ -43,7 +43,7 @@ class AnthropicMessages(SdkProvider):
     def _new_client(self) -> Any:
         return self._sdk.errors.AsyncAnthropic()
 
-    def _create(self, client: Any) -> Callable[..., Any]:
+    def _create(self, client: Any) -> Any:
         return client.messages.create
 
     def _defaults(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _as_object(text: str) -> Json:
     if not text.strip():
         return {}
     try:
-        found = from_json(text)
+        found: JsonValue = from_json(text)
     except ValueError:
         found = None
     return found if isinstance(found, dict) else {"INVALID_JSON": text}

@@ -28,7 +28,7 @@ class OpenAIChat(SdkProvider):
     def _new_client(self) -> Any:
         return self._sdk.errors.AsyncOpenAI()
 
-    def _create(self, client: Any) -> Callable[..., Any]:
+    def _create(self, client: Any) -> Any:
         return client.chat.completions.create
 
     def _body(self, request: Request) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class OpenAIResponses(SdkProvider):
     def _new_client(self) -> Any:
         return self._sdk.errors.AsyncOpenAI()
 
-    def _create(self, client: Any) -> Callable[..., Any]:
+    def _create(self, client: Any) -> Any:
         return client.responses.create
 
     def _body(self, request: Request) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from inspect import signature
 from typing import Any, Protocol, cast
@@ -41,7 +41,7 @@ class SdkProvider(ABC):
     rest_seconds = 0.1  # how long the end of the connection may lag behind the end of the answer
 
     def __init__(self, name: str, sdk: Sdk, client: Any, price: Price | None, options: Json) -> None:
-        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not str(name).strip():
             raise Misuse(f"{name!r} is no name of a model", hint=f"give the name that {sdk.name} knows it by")
         self.name = name
         self.cannot_cut = ""  # why a request could not be cut, if one could not
@@ -60,7 +60,7 @@ class SdkProvider(ABC):
         """The SDK's default client: keys and base_url from the environment."""
 
     @abstractmethod
-    def _create(self, client: Any) -> Callable[..., Any]:
+    def _create(self, client: Any) -> Any:
         """The SDK's method that asks."""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class SdkProvider(ABC):
     # --- abc.Provider ------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Delta]]:
+    async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[Delta]]:
         """Ask, and read the answer as it comes; the connection is closed when the block is left, however it is."""
         self._check_options(request.options)
         client = await self._client()
@@ -124,7 +124,7 @@ class SdkProvider(ABC):
             raise Misuse(f"{name}= is not an option of {self.name}", hint="standfast sets it; leave it out")
 
     @asynccontextmanager
-    async def _asked(self, client: Any, arguments: dict[str, Any], url: str) -> AsyncIterator[tuple[Any, Any]]:
+    async def _asked(self, client: Any, arguments: dict[str, Any], url: str) -> AsyncGenerator[tuple[Any, Any]]:
         if not is_async(client):
             async with self._asked_in_a_thread(client, arguments, url) as asked:
                 yield asked
@@ -139,7 +139,7 @@ class SdkProvider(ABC):
     @asynccontextmanager
     async def _asked_in_a_thread(
         self, client: Any, arguments: dict[str, Any], url: str
-    ) -> AsyncIterator[tuple[Any, Any]]:
+    ) -> AsyncGenerator[tuple[Any, Any]]:
         arguments["extra_headers"] = {"Connection": "close", **arguments.get("extra_headers", {})}
         stream = SyncStream(client, lambda client: self._create(client)(**arguments))
         try:
@@ -184,7 +184,7 @@ class SdkProvider(ABC):
             async with asyncio.timeout(self.rest_seconds):
                 async for event in events:
                     found.extend(reader.read(event))
-        except (TimeoutError, *self._sdk.expected()):
+        except self._sdk.expected():  # a TimeoutError is an OSError
             pass  # the answer is whole: what breaks after it takes nothing from it
         return found
 

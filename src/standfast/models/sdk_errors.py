@@ -88,7 +88,10 @@ def in_our_words(error: Exception, sdk: Sdk, model: str, url: str) -> StandfastE
 
 def by_word(*words: str | None) -> Trouble:
     """The trouble a provider names inside a stream; one it does not name well is worth another try."""
-    return next((_BY_WORD[word] for word in words if word in _BY_WORD), "overloaded")
+    for word in words:
+        if word in _BY_WORD:
+            return _BY_WORD[word]
+    return "overloaded"
 
 
 def told(trouble: Trouble, said: str, sdk: Sdk, model: str, url: str) -> ProviderError:
@@ -163,26 +166,27 @@ def _kind(error: Exception, sdk: Sdk) -> tuple[Trouble, int | None]:
     return "connection", None
 
 
-def _words(error: Exception) -> list[str | None]:
-    """The provider's own names for the error."""
+def _body(error: Exception) -> dict[str, Any]:
+    """What the provider said of the error; some SDKs keep the envelope around it."""
     body: Any = getattr(error, "body", None)
     if not isinstance(body, dict):
-        return []
+        return {}
     doc = cast("dict[str, Any]", body)
-    inner: Any = doc.get("error", doc)
-    found: list[Any] = [inner.get("code"), inner.get("type")] if isinstance(inner, dict) else []
-    return [word for word in found if isinstance(word, str)]
+    inner = doc.get("error", doc)
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {"message": inner}
+
+
+def _words(error: Exception) -> list[str]:
+    """The provider's own names for the error."""
+    body = _body(error)
+    return [word for word in (body.get("code"), body.get("type")) if isinstance(word, str)]
 
 
 def _detail(error: Exception, trouble: Trouble) -> str:
     """What the provider, or the network, said."""
-    body: Any = getattr(error, "body", None)
-    if isinstance(body, dict):
-        doc = cast("dict[str, Any]", body)
-        inner: Any = doc.get("error", doc)
-        message: Any = inner.get("message") if isinstance(inner, dict) else inner
-        if isinstance(message, str) and message:
-            return message[:_SHOWN]
+    message = _body(error).get("message")
+    if isinstance(message, str) and message:
+        return message[:_SHOWN]
     if trouble == "connection":
         deepest = [str(cause) for cause in _causes(error) if str(cause)]
         return deepest[-1][:_SHOWN] if deepest else type(error).__name__
