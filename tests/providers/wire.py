@@ -12,7 +12,11 @@ from tests.providers.scenes import Act, Answer, Fault, Say, Think, Use
 
 def event(data: Any, name: str = "") -> bytes:
     head = f"event: {name}\n" if name else ""
-    return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+    body = json.dumps(data, ensure_ascii=False)
+    try:
+        return f"{head}data: {body}\n\n".encode()
+    except UnicodeEncodeError:  # half characters can only be sent in JSON's own spelling
+        return f"{head}data: {json.dumps(data)}\n\n".encode()
 
 
 class Wire(ABC):
