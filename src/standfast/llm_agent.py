@@ -7,6 +7,7 @@ in the middle of the tools finds the model's words kept, and every tool it asked
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from standfast.abc import Model
@@ -109,6 +110,13 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             text_field="task",
         )
         self._tool_names = [one.name for one in offered]
+
+    def with_model(self, model: Model) -> LLMAgent[R]:
+        """The same agent, thinking with another model: a test's, say."""
+        other = copy(self)
+        other._model = model
+        other.step = other._step
+        return other
 
     # --- one turn -----------------------------------------------------------------------------------
 

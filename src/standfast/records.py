@@ -347,3 +347,8 @@ class Receipt:
     trigger: str = "user"
     undo: Undo | None = None
     soft: bool = False
+
+    @property
+    def last_byte_at(self) -> float | None:
+        """When the last byte came from a model's provider, if one was speaking."""
+        return max((f.last_byte_at for f in self.in_flight if f.last_byte_at is not None), default=None)

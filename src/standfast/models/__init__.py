@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from standfast.errors import Misuse
 from standfast.models.calling import RETRIES, Model
-from standfast.models.scripted import Line, ScriptedProvider, Think, Use, script, use
+from standfast.models.scripted import Line, ScriptedModel, ScriptedProvider, Think, Use, script, use
 from standfast.replies import ProviderError, Reply, ToolCall, Usage
 
 if TYPE_CHECKING:  # their packages are extras
@@ -18,6 +18,7 @@ __all__ = [
     "Model",
     "ProviderError",
     "Reply",
+    "ScriptedModel",
     "Think",
     "ToolCall",
     "Usage",
@@ -29,12 +30,15 @@ __all__ = [
 ]
 
 
-def scripted(*lines: Any, name: str = "scripted", delay: float = 0.0, again: bool = False, retries: int = 4) -> Model:
+def scripted(
+    *lines: Any, name: str = "scripted", delay: float = 0.0, again: bool = False, retries: int = RETRIES
+) -> ScriptedModel:
     """A model that says these lines, one a reply: `scripted("Let me see.", use("search", q="x"), "It is 42.")`.
 
-    A list is one reply of several parts. `delay` is the time between words; `again` begins anew after the last line.
+    A tuple is one reply of several parts; one list alone is the whole script. `delay` is the time between words;
+    `again` begins anew after the last line.
     """
-    return Model(ScriptedProvider(script(lines), name=name, delay=delay, again=again), retries=retries)
+    return ScriptedModel(ScriptedProvider(script(lines), name=name, delay=delay, again=again), retries=retries)
 
 
 def openai(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from copy import copy
 from hashlib import sha256
-from typing import Any, cast, overload
+from typing import Any, TypeGuard, cast, overload
 
 from pydantic_core import from_json
 
@@ -65,12 +66,10 @@ class Model:
     ) -> Call[Reply]:
         """The call that asks for the next message. `log` holds messages in the provider's own shape, or is a text."""
         offered = usables(tools)
-        given: list[Any] = [{"role": "user", "content": log}] if isinstance(log, str) else cast("list[Any]", log)
-        if not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - people without a checker
-            raise Misuse(f"{self.name} was given {log!r}", hint="give it a Log or a list of messages, or a text")
+        now = _as_it_is(log, self.name)
         asked = {
             "model": self.name,
-            "messages": _shown_log(given),
+            "messages": _shown_log(now),
             "tools": [one.name for one in offered],
             "system": _digest(system.encode()) if system else "",  # instructions are no part of the record
             "options": options,
@@ -81,7 +80,7 @@ class Model:
             raise NotStorable(
                 f"the options of {self.name} cannot be stored: {error}", hint="give JSON values"
             ) from error
-        return Call(self._tool, {"request": _Asked(given, offered, system, options)}, raw)
+        return Call(self._tool, {"request": _Asked(now, offered, system, options)}, raw)
 
     async def _perform(self, request: Any) -> Reply:
         asked: _Asked = request
@@ -113,6 +112,19 @@ class Model:
             return answer.whole(self._provider.dialect)
         finally:  # also of a stream that was cut or has died: its tokens were spent
             answer.count()
+
+
+def _as_it_is(log: Any, model: str) -> Sequence[Any]:
+    """The messages as they are now: what is added later is no part of the request."""
+    if isinstance(log, str):
+        return [{"role": "user", "content": log}]
+    if not _is_sequence(log):
+        raise Misuse(f"{model} was given {log!r}", hint="give it a Log or a list of messages, or a text")
+    return copy(log)
+
+
+def _is_sequence(given: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(given, Sequence)
 
 
 class _Asked:

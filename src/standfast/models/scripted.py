@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from standfast.context import ModelContext, current_call, idempotency_key
 from standfast.errors import Misuse
-from standfast.models.calling import CHARACTERS_A_TOKEN, Messages
+from standfast.models.calling import CHARACTERS_A_TOKEN, Messages, Model
 from standfast.records import Json
 from standfast.replies import (
     Counted,
@@ -125,6 +125,15 @@ class ScriptedProvider:
             trouble="refused",
             hint="add a line, or say again=True",
         )
+
+
+class ScriptedModel(Model):
+    """A model that says what it is told to say, and remembers what it was asked."""
+
+    def __init__(self, provider: ScriptedProvider, *, retries: int) -> None:
+        super().__init__(provider, retries=retries)
+        self.requests = provider.requests
+        """What it was asked, in order."""
 
 
 def script(lines: tuple[Any, ...]) -> Sequence[Line]:
