@@ -23,6 +23,8 @@ StandfastError
 ├── NoAnswer                  a model gave no answer that could be used
 ├── ProviderError             a model's provider did not answer (in standfast.models)
 ├── Fenced                    another driver has taken this run over
+├── RequestRefused            the transport fence did not let a request through
+│   └── RequestCut            it let the request through, and closed it when its call or run was stopped
 ├── CallFailed                a call ended without a result
 │   ├── CallTimedOut
 │   ├── CallDenied
@@ -145,6 +147,14 @@ class NoAnswer(StandfastError):
 
 class Fenced(StandfastError):
     """Another driver holds this run now; this one's writes no longer count."""
+
+
+class RequestRefused(StandfastError):
+    """The transport fence did not let a request through: nothing was sent."""
+
+
+class RequestCut(RequestRefused):
+    """The transport fence closed a request under way, because its call or its run was stopped."""
 
 
 class CallFailed(StandfastError):
