@@ -72,7 +72,9 @@ from standfast.records import (
 )
 from standfast.run import Run
 from standfast.runtime import Runtime
+from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
+from standfast.toolbox import Toolbox
 
 __all__ = [
     "Accepted",
@@ -129,6 +131,7 @@ __all__ = [
     "RunView",
     "Runtime",
     "Said",
+    "SchemaTool",
     "Spent",
     "StandfastError",
     "StoreBusy",
@@ -139,6 +142,7 @@ __all__ = [
     "TextDelta",
     "TooLate",
     "Tool",
+    "Toolbox",
     "Undone",
     "UnknownAgent",
     "UnknownRun",
