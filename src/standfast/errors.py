@@ -18,6 +18,7 @@ StandfastError
 │   ├── StoreFailed           disk full, read-only, I/O error
 │   ├── StoreDamaged          the file is not what was written
 │   └── StoreTooNew           written by a newer standfast
+├── ToolServerFailed          a server of tools cannot be started, or does not speak its protocol
 ├── Fenced                    another driver has taken this run over
 ├── CallFailed                a call ended without a result
 │   ├── CallTimedOut
@@ -125,6 +126,10 @@ class StoreDamaged(StoreError):
 
 class StoreTooNew(StoreError):
     """The file was written by a newer standfast; it was not changed."""
+
+
+class ToolServerFailed(StandfastError):
+    """A server of tools cannot be started, has ended, or does not speak its protocol."""
 
 
 class Fenced(StandfastError):
