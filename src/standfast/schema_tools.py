@@ -113,14 +113,14 @@ class SchemaTool(Tool[..., R]):
         """What it does, in the words a model reads."""
         return self._described[0]
 
-    @property
-    def schema(self) -> Json:
+    @property  # it may change, so it is not cached
+    def schema(self) -> Json:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The JSON schema of the arguments, with the description."""
         description, schema, _ = self._described
         return {**schema, "title": self.name, **({"description": description} if description else {})}
 
     @property
-    def result_schema(self) -> Json:
+    def result_schema(self) -> Json:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The JSON schema of the result."""
         given = self._described[2]
         return self._result.schema if given is None else given

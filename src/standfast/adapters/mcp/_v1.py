@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import Any
@@ -29,7 +29,7 @@ class V1:
         return open_http(url, headers, client, import_module("httpx"))
 
     @asynccontextmanager
-    async def session(self, read: Any, write: Any, handlers: Handlers) -> AsyncIterator[Session]:
+    async def session(self, read: Any, write: Any, handlers: Handlers) -> AsyncGenerator[Session]:
         client_session: Any = import_module("mcp.client.session").ClientSession
         on_message, on_log = listens_to(handlers)
         async with client_session(read, write, message_handler=on_message, logging_callback=on_log) as session:

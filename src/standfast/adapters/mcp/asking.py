@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import JsonValue
 
 from standfast.adapters.mcp.backend import Nonsense, Refusal
-from standfast.adapters.mcp.connection import Asked, Connection
+from standfast.adapters.mcp.connection import BROKEN, LOST, Asked, Connection, SessionForgotten
 from standfast.adapters.mcp.results import value_of
 from standfast.context import CallContext, current_call
 from standfast.errors import NotPerformed, ToolServerFailed
@@ -48,31 +48,32 @@ class Rules:
         return self.effect in ("read", "idempotent")
 
 
-async def perform(
-    connect: Callable[[], Any], tool: str, arguments: Json, rules: Rules, server: str
-) -> JsonValue:
+async def perform(connect: Callable[[], Any], tool: str, arguments: Json, rules: Rules, server: str) -> JsonValue:
     """The answer to one call. A cut reaches the server before this ends."""
+    try:
+        return await _perform(connect, tool, arguments, rules, server)
+    except SessionForgotten:  # it was not taken: it may be sent again, in a new session
+        return await _perform(connect, tool, arguments, rules, server)
+
+
+async def _perform(connect: Callable[[], Any], tool: str, arguments: Json, rules: Rules, server: str) -> JsonValue:
     context = current_call.get()
     connection: Connection = await _or_not_performed(connect, rules)
     meta: Json = {} if context is None else {KEY: context.key}
     asked = connection.ask(tool, arguments, meta, _Progress(context), _sayer(context))
     try:
-        answer = await asyncio.shield(asked.answer)
+        await asyncio.shield(asked.answer)
     except asyncio.CancelledError:
         stop = connection.spawn(_stop(connection, asked, rules))
         await _outlast(stop)
-        if stop.cancelled() or stop.result() == "stopped":
-            raise
-        if stop.result() == "not sent":
-            if rules.repeatable:
-                raise
+        how = "stopped" if stop.cancelled() else stop.result()
+        if how == "stopped" or rules.repeatable:
+            raise  # a read is asked again rather than explained after a stop
+        if how == "not sent":
             raise NotPerformed(f"{tool} was cut before it was sent to the MCP server {server}") from None
-        if rules.repeatable:
-            raise  # cheaper to ask again than to explain a result after a stop
-        return _value(tool, server, asked.answer)
     except (Refusal, Nonsense, ToolServerFailed):
-        return _value(tool, server, asked.answer)
-    return value_or_error(answer)
+        pass  # told below
+    return _value(tool, server, asked.answer)
 
 
 def _value(tool: str, server: str, answer: asyncio.Future[Json]) -> JsonValue:
@@ -161,7 +162,7 @@ async def _quietly(request: Any) -> bool:
     try:
         await request
     except Refusal as refusal:
-        return refusal.code not in (-32000, 408)
+        return not (refusal.code == LOST and refusal.message.startswith(BROKEN))
     except Nonsense:
         return True
     except Exception:  # noqa: BLE001 - the stream is closed: the connection says why by itself

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +16,7 @@ from standfast.records import Json
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - a fact, not a fault
     """The server answered a request with an error."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -25,7 +25,7 @@ class Refusal(Exception):
         self.message = message
 
 
-class Nonsense(Exception):
+class Nonsense(Exception):  # noqa: N818
     """The server answered something that is no answer."""
 
 
@@ -97,7 +97,8 @@ class SdkSession:
         self._session = session
 
     async def initialize(self) -> Json:
-        return await self._told(self._session.initialize())
+        answer: Json = await self._told(self._session.initialize())
+        return answer
 
     async def list_tools(self) -> list[Json]:
         found: list[Json] = []
@@ -128,7 +129,7 @@ class SdkSession:
 
 
 @asynccontextmanager
-async def open_http(url: str, headers: Mapping[str, str], client: Any, httpx: Any) -> AsyncIterator[tuple[Any, Any]]:
+async def open_http(url: str, headers: Mapping[str, str], client: Any, httpx: Any) -> AsyncGenerator[tuple[Any, Any]]:
     """The SDK's transport with a client that waits as long as a tool takes; whether the server lives is asked apart."""
     transport: Any = import_module("mcp.client.streamable_http")
     given = client is not None

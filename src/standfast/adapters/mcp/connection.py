@@ -15,7 +15,9 @@ from standfast.errors import StandfastError, ToolServerFailed
 from standfast.records import Json
 
 MOST_GIVEN_UP = 100  # answers that are still listened for after their calls were given up
-LOST = -32000  # the SDK's code for a connection that was closed
+LOST = -32000  # the SDK's code, and words, for an answer that will never come
+BROKEN = ("Connection closed", "SSE stream")
+FORGOTTEN = "Session terminated"  # the SDK's words for a server that was started anew: nothing was done there
 HEARTBEAT = 5.0  # how often a server over HTTP is asked whether it lives, while calls are in flight
 STRAY_GRACE = 5.0  # how soon a server that printed something in the midst of a call must answer a ping
 
@@ -42,6 +44,10 @@ class Transport(Protocol):
 
 
 Open = Callable[[Backend, Callable[[str], None]], AbstractAsyncContextManager[tuple[Any, Any, Transport]]]
+
+
+class SessionForgotten(ToolServerFailed):
+    """The server was started anew behind our back, and has not taken the call."""
 
 
 @dataclass(eq=False)
@@ -153,8 +159,8 @@ class Connection:
         except TimeoutError:
             return  # busy: a tool that blocks its loop
         except Refusal as refusal:
-            if refusal.code != -32601:  # it lives, and knows no ping
-                self._lose(f"it no longer knows this session: {refusal.message}")
+            if refusal.message.startswith(FORGOTTEN):  # any other answer shows that it lives
+                self._lose("it was started anew, and no longer knows this session")
                 self._closing.set()
         except Nonsense:
             return
@@ -210,20 +216,23 @@ class Connection:
         session = self.session
         if session is None or self.lost is not None:
             raise ToolServerFailed(f"the MCP server {self.server} was lost: {self.lost}")
-        listing: asyncio.Task[list[Json]] = self.spawn(_outcome(session.list_tools()))
+        listing = self.spawn(_outcome(session.list_tools()))
         assert self._owner is not None
-        await asyncio.wait({listing, self._owner}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not listing.done():
-            listing.cancel()
-            why = self.lost or f"no answer within {seconds:g} s"
-        else:
-            found: Any = listing.result()
-            if isinstance(found, list):
+        waits: set[asyncio.Future[Any]] = {listing, self._owner}
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        why = self._why_lost(f"no answer within {seconds:g} s")
+        if listing.done():
+            found: list[Json] | Exception = listing.result()
+            if not isinstance(found, Exception):
                 return found
-            why = self.lost or str(found)
+            why = self._why_lost(str(found))
+        listing.cancel()
         raise ToolServerFailed(
             f"the MCP server {self.server} does not tell its tools: {why}", hint="start it by hand to see what it says"
         )
+
+    def _why_lost(self, otherwise: str) -> str:
+        return self.lost or otherwise
 
     def ask(self, tool: str, arguments: Json, meta: Json, on_progress: OnProgress, say: Callable[[str], None]) -> Asked:
         """Send a tool call; its answer is a future of the connection, which no cut of a caller touches."""
@@ -240,11 +249,14 @@ class Connection:
         assert self.session is not None
         _being_sent.set(asked)
         outcome = await _outcome(self.session.call_tool(asked.tool, arguments, meta, on_progress))
-        if isinstance(outcome, Refusal) and outcome.code == LOST and self.lost is None and self._transport is not None:
-            ended = self._transport.ended  # its exit tells more than the closed stream
-            if ended is not None:
-                await asyncio.wait({ended}, timeout=1.0)
-                self._lose(ended.result() if ended.done() else outcome.message)
+        if isinstance(outcome, Refusal) and outcome.message.startswith(FORGOTTEN):
+            self._lose("it no longer knows this session")
+            self._closing.set()
+            outcome = SessionForgotten(f"the MCP server {self.server} no longer knows this session")
+        elif isinstance(outcome, Refusal) and outcome.code == LOST and outcome.message.startswith(BROKEN):
+            assert self._owner is not None
+            await asyncio.wait({self._owner}, timeout=1.0)  # how the session ended tells more than a closed stream
+            outcome = ToolServerFailed(f"the MCP server {self.server} was lost: {self.lost or outcome.message}")
         self._answer(asked, outcome)
 
     def _answer(self, asked: Asked, outcome: Json | Exception) -> None:
@@ -333,7 +345,8 @@ def _why(error: BaseException, transport: Transport | None) -> str:
     """The innermost reason, in words."""
     if transport is not None and transport.ended is not None and transport.ended.done():
         return transport.ended.result()
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
+    inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    if inner:
+        return _why(inner[0], transport)
     said = "" if transport is None else transport.complaints()
     return f"{type(error).__name__}: {error}{said}" if str(error) else f"{type(error).__name__}{said}"

@@ -7,8 +7,8 @@
 | destructiveHint, said and true | irreversible: a person is asked first |
 | anything else, or nothing | write |
 
-The first line that fits counts. A hint that is not given counts as nothing: the protocol's default for destructiveHint is true, which would have
-every tool of every careless server ask.
+The first line that fits counts. A hint that is not given counts as nothing: the protocol's default for
+destructiveHint is true, which would have every tool of every careless server ask.
 """
 
 from __future__ import annotations

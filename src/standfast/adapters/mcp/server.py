@@ -156,7 +156,7 @@ class MCPServer(Toolbox):
         )
 
     async def call(self, name: str, /, **arguments: Any) -> JsonValue:
-        """Call a tool directly: for undo, probe and before functions. In a step use run.call(server.tool(name)(...))."""
+        """Call a tool at once: for undo, probe and before. A step uses run.call(server.tool(name)(...))."""
         tool = self.tool(name)
         return await self._perform(tool, name.removeprefix(self.prefix), tool.load_args(tool.parse(arguments).raw))
 
@@ -199,8 +199,8 @@ class MCPServer(Toolbox):
             self.revision += 1
 
     def _describe(self, name: str, one: Json) -> None:
-        options: ToolOptions = {**self._defaults, **self._options.get(name, {})}
-        effect = options.pop("effect", None) or effect_of(one)
+        options: Any = {**self._defaults, **self._options.get(name, {})}
+        effect: Effect = options.pop("effect", None) or effect_of(one)
         description = str(one.get("description") or one.get("title") or "")
         schema = one.get("inputSchema")
         output = one.get("outputSchema")
@@ -225,7 +225,8 @@ class MCPServer(Toolbox):
                 )
         except BadTool as error:
             raise BadTool(
-                f"of the MCP server {self.name}: {error.message}", hint=f"{error.hint}; or leave it out: without=[{name!r}]"
+                f"of the MCP server {self.name}: {error.message}",
+                hint=f"{error.hint}; or leave it out: without=[{name!r}]",
             ) from error
 
     def _contracts(self) -> list[tuple[str, Json] | None]:

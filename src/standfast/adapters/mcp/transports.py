@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ def stdio_transport(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str
     """A new process for every connection."""
 
     @asynccontextmanager
-    async def open_(backend: Backend, on_stray: Callable[[str], None]) -> AsyncIterator[tuple[Any, Any, Transport]]:
+    async def open_(backend: Backend, on_stray: Callable[[str], None]) -> AsyncGenerator[tuple[Any, Any, Transport]]:
         process = ServerProcess(backend, argv, env, cwd, on_stray)
         try:
             yield process.read, process.write, _Pipes(process)
@@ -31,7 +31,7 @@ def http_transport(url: str, headers: Mapping[str, str], client: Any) -> Open:
     """A new session for every connection."""
 
     @asynccontextmanager
-    async def open_(backend: Backend, on_stray: Callable[[str], None]) -> AsyncIterator[tuple[Any, Any, Transport]]:
+    async def open_(backend: Backend, on_stray: Callable[[str], None]) -> AsyncGenerator[tuple[Any, Any, Transport]]:
         del on_stray  # what is no message is an error of its own request there
         async with backend.http(url, headers, client) as (read, write):
             yield read, write, _Http()
