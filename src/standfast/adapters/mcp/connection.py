@@ -221,7 +221,7 @@ class Connection:
         waits: set[asyncio.Future[Any]] = {listing, self._owner}
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         why = self._why_lost(f"no answer within {seconds:g} s")
-        if listing.done():
+        if listing.done() and not listing.cancelled():
             found: list[Json] | Exception = listing.result()
             if not isinstance(found, Exception):
                 return found
