@@ -22,6 +22,7 @@ StandfastError
 │   └── StoreTooNew           written by a newer standfast
 ├── NoAnswer                  a model gave no answer that could be used
 ├── ProviderError             a model's provider did not answer (in standfast.models)
+├── ToolServerFailed          a server of tools cannot be started, or does not speak its protocol
 ├── Fenced                    another driver has taken this run over
 ├── RequestRefused            the transport fence did not let a request through
 │   └── RequestCut            it let the request through, and closed it when its call or run was stopped
@@ -143,6 +144,10 @@ class StoreTooNew(StoreError):
 
 class NoAnswer(StandfastError):
     """A model gave no answer that could be used, however often it was asked."""
+
+
+class ToolServerFailed(StandfastError):
+    """A server of tools cannot be started, has ended, or does not speak its protocol."""
 
 
 class Fenced(StandfastError):
