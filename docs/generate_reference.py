@@ -23,6 +23,8 @@ SECTIONS: dict[str, list[str]] = {
         "agent",
         "Agent",
         "Pipeline",
+        "LLMAgent",
+        "Chat",
         "Run",
         "Done",
         "Idle",
@@ -48,6 +50,7 @@ SECTIONS: dict[str, list[str]] = {
 }
 METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Pipeline": ("stage",),
+    "LLMAgent": ("with_model",),
     "Run": (),
     "Plan": ("current", "upcoming", "set", "add", "start", "done", "drop", "rewrite"),
     "Log": ("append", "extend"),

@@ -15,6 +15,7 @@ from standfast.contained import contained
 from standfast.errors import BadReturn, FramesOpen, NotCalled, StandfastError
 from standfast.orders import carry_out_orders
 from standfast.outliving import leave_flight
+from standfast.passage import Door, current_door
 from standfast.records import Done, Idle
 from standfast.rows import ErrorInfo
 from standfast.run import Run
@@ -58,6 +59,7 @@ class Stepper:
             if over:
                 s.ask_stop("budget", over)
                 return Turn("held")
+            current_door.set(Door(s, run))
             try:
                 if s.row.doc.orders:
                     await carry_out_orders(s, run, last=False)
