@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
+
 from standfast.models import llama, weights
 from standfast.records import Json
 from standfast.replies import (
@@ -127,7 +129,7 @@ class _Answer:
 
     def _part(self, part: dict[str, Any]) -> ToolCallPart:
         index = int(part.get("index", 0))
-        function = part.get("function") or {}
+        function: dict[str, Any] = part.get("function") or {}
         name, arguments = str(function.get("name") or ""), str(function.get("arguments") or "")
         call = self._calls.get(index)
         id_ = ""
@@ -145,12 +147,14 @@ class _Answer:
                 trouble="connection",
                 hint="what came is kept in the transcript; resume asks again",
             )
-        calls = [
+        calls: list[JsonValue] = [
             {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}}
             for _, c in sorted(self._calls.items())
         ]
-        text = "".join(self._text)
-        return Finished({"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}, self._stop)
+        message: Json = {"role": "assistant", "content": "".join(self._text)}
+        if calls:
+            message["tool_calls"] = calls
+        return Finished(message, self._stop)
 
     def _error(self, error: dict[str, Any]) -> ProviderError:
         status = error.get("code")
