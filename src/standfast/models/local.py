@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from standfast import arguments
+from standfast.errors import Misuse
 from standfast.models import llama, weights
 from standfast.records import Json
 from standfast.replies import (
@@ -47,6 +49,9 @@ class LocalProvider:
         temperature: float = 0.0,
         threads: int = 1,
     ) -> None:
+        for word, value in (("context", context), ("max_tokens", max_tokens), ("threads", threads)):
+            if arguments.whole(word, value, "give a whole number of at least 1") < 1:
+                raise Misuse(f"{word}={value} makes no sense", hint="give a whole number of at least 1")
         self._path = Path(path).expanduser().absolute() if path is not None else None
         self._context = context
         self._threads = threads
@@ -57,7 +62,7 @@ class LocalProvider:
     async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[Delta], None]:
         """The answer as it comes. On the way out it is stopped, and has stopped when this returns."""
         generation = llama.Generation(self._body(request))
-        llama.ask((weights.find(self._path), self._context, self._threads), generation)
+        llama.ask((weights.find(self._path).resolve(), self._context, self._threads), generation)
         deltas = self._deltas(generation)
         try:
             yield deltas
