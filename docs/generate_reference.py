@@ -23,6 +23,8 @@ SECTIONS: dict[str, list[str]] = {
         "agent",
         "Agent",
         "Pipeline",
+        "LLMAgent",
+        "Chat",
         "Run",
         "Done",
         "Idle",
@@ -31,6 +33,8 @@ SECTIONS: dict[str, list[str]] = {
         "PlanItem",
         "Interruption",
         "Message",
+        "Frame",
+        "OpenFrame",
     ],
     "State": ["Log", "Json"],
     "Tools": ["tool", "Tool", "Call", "Performed"],
@@ -46,12 +50,14 @@ SECTIONS: dict[str, list[str]] = {
 }
 METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Pipeline": ("stage",),
+    "LLMAgent": ("with_model",),
     "Run": (),
     "Plan": ("current", "upcoming", "set", "add", "start", "done", "drop", "rewrite"),
     "Log": ("append", "extend"),
     "Tool": ("parse", "schema", "result_schema"),
     "Runtime": ("start", "handle", "list", "events"),
     "Handle": (),
+    "OpenFrame": (),
 }
 
 

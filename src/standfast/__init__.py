@@ -15,6 +15,7 @@ from standfast.errors import (
     ChildCancelled,
     DuplicateAgent,
     Fenced,
+    FramesOpen,
     KeyReused,
     Misuse,
     NoAnswer,
@@ -27,17 +28,20 @@ from standfast.errors import (
     RunFailed,
     RunHeld,
     RunIdTaken,
+    StackFull,
     StandfastError,
     StoreBusy,
     StoreDamaged,
     StoreError,
     StoreFailed,
     StoreTooNew,
+    ToolServerFailed,
     UnknownAgent,
     UnknownRun,
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
 from standfast.llm_agent import LLMAgent
@@ -73,9 +77,12 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
+from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
+from standfast.toolbox import Toolbox
 from standfast.transcripts import Said
 
 __all__ = [
@@ -101,6 +108,8 @@ __all__ = [
     "DuplicateAgent",
     "Event",
     "Fenced",
+    "Frame",
+    "FramesOpen",
     "Handle",
     "Happened",
     "Idle",
@@ -119,6 +128,7 @@ __all__ = [
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "OpenFrame",
     "OutsideACall",
     "Performed",
     "Pipeline",
@@ -136,7 +146,9 @@ __all__ = [
     "RunView",
     "Runtime",
     "Said",
+    "SchemaTool",
     "Spent",
+    "StackFull",
     "StandfastError",
     "StoreBusy",
     "StoreDamaged",
@@ -146,6 +158,8 @@ __all__ = [
     "TextDelta",
     "TooLate",
     "Tool",
+    "ToolServerFailed",
+    "Toolbox",
     "Undone",
     "UnknownAgent",
     "UnknownRun",

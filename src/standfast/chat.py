@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from standfast.log import Log
 from standfast.records import Json
@@ -26,5 +26,9 @@ class Chat(BaseModel):
     asked: list[AskedTool] = []
     said: str = ""
     """What the model said before it asked for these tools: why."""
+    final: JsonValue = None
+    """The result, kept while mail that came in the last turn is answered."""
+    frame: str = ""
+    """The frame that the model was last told of."""
     reminders: int = 0
     """How often in a row the model was told that its answer is none."""

@@ -7,6 +7,7 @@ running and fence and attempt are this driver's. A refused call never returns.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from standfast import budget as budgets
@@ -131,7 +132,7 @@ class Gate:
     async def _diverges(self, run: Run[Any], call: Call[Any], id_: str) -> None:
         """A repeated step that asks for a new effect, not for the one it had: a person must look first."""
         s = self._s
-        if id_ in s.journal.rows or s.row.doc.set_back or not s.journal.unasked_writes():
+        if id_ in s.journal.rows or s.row.doc.may_differ or not s.journal.unasked_writes():
             return
         await asyncio.sleep(SIBLINGS_MAY_ASK)  # a parallel sibling may be about to ask for it
         missing = [row for row in s.journal.unasked_writes() if row.id not in s.row.doc.diverged_ok]
@@ -261,13 +262,31 @@ class Gate:
         else:
             self._s.ended(flight, Outcome("cut"))
 
+    async def pass_through(
+        self, run: Run[Any], call: Call[Any], ref: CallRef, refuse: Callable[[], Awaitable[None]]
+    ) -> Flight:
+        """Admit a request that no call made; refused, `refuse` raises instead of waiting for ever."""
+        flight = await self._admit(run, call, ref, None, False, "", refuse)
+        performed = self._s.env.performed
+        if performed is not None:
+            performed[ref.tool] = performed.get(ref.tool, 0) + 1
+        return flight
+
     async def _admit(
-        self, run: Run[Any], call: Call[Any], ref: CallRef, row: CallRow | None, update: bool, why: str
+        self,
+        run: Run[Any],
+        call: Call[Any],
+        ref: CallRef,
+        row: CallRow | None,
+        update: bool,
+        why: str,
+        refuse: Callable[[], Awaitable[None]] | None = None,
     ) -> Flight:
         s = self._s
         scope = run.scope
+        park = refuse or scope.park
         if scope.closed or run.number != scope.number or s.shut:
-            await scope.park()
+            await park()
         admission = Admission(ref, run.scope, run.number, call.raw, why, row, update)
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
@@ -287,12 +306,12 @@ class Gate:
                 s.not_begun(admission)
             raise
         except Fenced:
-            await run.scope.park()
+            await park()
         if not admission.admitted:
-            await run.scope.park()
+            await park()
         if run.number != admission.attempt:  # its step has returned meanwhile
             s.not_begun(admission)
-            await run.scope.park()
+            await park()
         flight = Flight(s, ref.id, call, ref, admission.attempt, row)
         s.flights[ref.id] = flight
         if s.env.points is not None or not lease.fresh or lease.lapses != lapses:
@@ -303,7 +322,7 @@ class Gate:
                 raise
             if flight.cutting:  # a stop came before there was anything to cut
                 s.ended(flight, Outcome("cut"), begun=False)
-                await run.scope.park()
+                await park()
         s.began(flight)
         return flight
 

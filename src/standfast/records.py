@@ -18,6 +18,7 @@ Settles = Literal["step", "run", "never"]
 Undo = Literal["step", "all", "none"]
 When = Literal["now", "next", "later"]
 PlanStatus = Literal["queued", "running", "done", "dropped"]
+MailKind = Literal["redirect", "message", "order"]
 Channel = Literal["text", "reasoning", "tool_call"]
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
 
@@ -211,7 +212,7 @@ class MailView:
     """A piece of mail and what became of it."""
 
     id: str
-    kind: Literal["redirect", "message"]
+    kind: MailKind
     text: str
     when: str
     by: str | None
@@ -276,7 +277,8 @@ class RunView:
     created_at: float = 0.0
     budget: Budget = field(default_factory=Budget)
     spent: Spent = field(default_factory=Spent)
-    frames: tuple[Json, ...] = ()
+    frames: tuple[Json, ...] = ()  # open ones, the active one last
+    held_tokens: int = 0  # what the frames on hold cost
     mail: tuple[MailView, ...] = ()
     needs: tuple[Need, ...] = ()
     in_flight: tuple[CallRef, ...] = ()

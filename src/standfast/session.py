@@ -233,7 +233,11 @@ class Session:
 
     def ended(self, flight: Flight, outcome: Outcome, *, begun: bool = True) -> StepCommit:
         """A call has ended: recorded with the next commit."""
+        if flight.spoiled and flight.repeatable:
+            outcome = Outcome("cut")
         flight.ended = True
+        if flight.tied:
+            flight.cut_tied()
         self.flights.pop(flight.id, None)
         self.voice.flush(flight)
         ended = ended_row(flight, outcome, self.step, self.row.n, self.row.epoch)
@@ -242,7 +246,7 @@ class Session:
             ended.event = ev.CallCut(call=flight.id, outcome="not_begun", why="it was stopped before it began")
         commit = self.commit()
         commit.ended.append(ended)
-        if self.row.doc.budget.repeats is not None and outcome.kind != "cut":
+        if self.row.doc.budget.repeats is not None and outcome.kind != "cut" and not flight.passage:
             self._repeated(flight, outcome)
         if flight.over is not None and not flight.over.done():
             flight.over.set_result(None)

@@ -11,7 +11,7 @@ from standfast.rows import RunRow
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one try of a call said; `partial` if it was cut, failed, or has not ended."""
+    """What one try of a call said; `partial` if it was cut, failed, or has not ended. A reply's call is "reply"."""
 
     call: str
     text: str
@@ -47,6 +47,9 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
                     _add(event, tries, last)
                 elif isinstance(event, ev.CallFinished):
                     whole.add(event.call)
+                elif isinstance(event, ev.Replied):
+                    text = "\n".join([event.text, *event.lines])
+                    tries.append(_Try("reply", event.attempt, [text], partial=False))
     for call in whole & last.keys():  # the text of one commit stands behind the end of its call
         last[call].partial = False
     return [

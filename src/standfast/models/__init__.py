@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from standfast.errors import Misuse
 from standfast.models.calling import RETRIES, Model
+from standfast.models.local import LocalProvider
 from standfast.models.scripted import Line, ScriptedModel, ScriptedProvider, Think, Use, script, use
 from standfast.replies import ProviderError, Reply, ToolCall, Usage
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:  # their packages are extras
 
 __all__ = [
     "Line",
+    "LocalProvider",
     "Model",
     "ProviderError",
     "Reply",
@@ -24,6 +27,7 @@ __all__ = [
     "Usage",
     "Use",
     "anthropic",
+    "local",
     "openai",
     "scripted",
     "use",
@@ -80,3 +84,20 @@ def anthropic(
     from standfast.models.anthropic_messages import AnthropicMessages  # noqa: PLC0415 - the SDK is an extra
 
     return Model(AnthropicMessages(model, client=client, price=price, options=options), retries=retries)
+
+
+def local(
+    path: str | PathLike[str] | None = None,
+    *,
+    context: int = 4096,
+    max_tokens: int = 512,
+    temperature: float = 0.0,
+    threads: int = 1,
+    retries: int = RETRIES,
+) -> Model:
+    """A real small model in this process, the same answer to the same question; `standfast model install` brings it.
+
+    `path` is a GGUF file of your own. Models of the same weights share memory and take turns.
+    """
+    provider = LocalProvider(path, context=context, max_tokens=max_tokens, temperature=temperature, threads=threads)
+    return Model(provider, retries=retries)
