@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic import BaseModel
 from tests.helpers import eventually, held
@@ -224,3 +226,24 @@ async def test_the_wait_of_a_slow_stream_does_not_lose_what_was_said(api: Api, t
             [said] = await eventually(others.handle(run.id).transcript, timeout=30)
             assert (said.text, said.partial) == ("Once upon", True)
         await run.cancel()
+
+
+async def test_a_sync_client_that_cannot_be_cut_is_named(api: Api, tmp_path: Path) -> None:
+    """R35: the receipt says that the request still runs; what it brings later is kept out of the run."""
+    released = threading.Event()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        released.wait(60)
+        raise httpx2.ReadError("broken at last")
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))  # has no socket that could be shut
+    model = api.model(client=api.client(sync=True, http_client=http))
+    async with Runtime(tmp_path / "runs.db", agents=[one := talker(model, [])]) as runs:
+        run = await runs.start(one, Talk())
+        await eventually(lambda: [t for t in threading.enumerate() if t.name == "standfast-model"])
+        await run.cancel()
+        receipt = await run.settled(timeout=30)
+        assert [flight.outcome for flight in receipt.in_flight] == ["still_running"]
+        assert "test-model" in str(receipt.residue)
+        released.set()
+        await eventually(lambda: not [t for t in threading.enumerate() if t.name == "standfast-model"])
