@@ -4,7 +4,7 @@ VENV    ?= .venv
 WORKERS ?= 2
 RUN     := $(VENV)/bin/python
 
-.PHONY: test demo check format docs bench soak clean
+.PHONY: test demo check format docs bench bench-thinking soak clean
 
 test: $(VENV)/.test-installed
 	$(RUN) -m pytest -n $(WORKERS)
@@ -32,6 +32,10 @@ docs: $(VENV)/.installed
 # The peers we measure ourselves against live apart: their dependencies must not shape ours.
 bench: $(VENV)-bench/.bench-installed
 	$(VENV)-bench/bin/python -m bench
+
+# Loops that think, with one provider for all.
+bench-thinking: $(VENV)-bench/.bench-installed
+	$(VENV)-bench/bin/python -m bench.thinking
 
 soak: $(VENV)/.test-installed
 	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak

@@ -24,14 +24,13 @@ from standfast.llm_frames import begin_task, end_task, keep_in_step, on_message,
 from standfast.records import Budget, Done
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
-from standfast.tool_use import ToolUse
-from standfast.usable import usables
+from standfast.tool_use import WHY_CHARACTERS, ToolUse
+from standfast.usable import opened, usables
 
 R = TypeVar("R")
 
 DEFAULT_BUDGET = Budget(steps=1000, repeats=10)
 MOST_REMINDERS = 3
-WHY_CHARACTERS = 500
 _WITHHELD_REDIRECTED = "a person has redirected the run"
 _WITHHELD_URGENT = "a message came that is answered first; ask again if it is still wanted"
 
@@ -108,7 +107,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         self._keeps_plan = plan
         own = [*([UPDATE_PLAN] if plan else []), *([self._final.tool] if self._final else [])]
         self._usable = [*tools, *own]
-        offered = usables(self._usable)  # BadTool here, not in the middle of a run
+        usables(self._usable)  # BadTool here, not in the middle of a run
         super().__init__(
             name,
             self._step,
@@ -119,7 +118,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             budget=budget or DEFAULT_BUDGET,
             on_error=on_error,
             concurrency=concurrency,
-            tools=[one for one in self._usable if not isinstance(one, Agent)],
+            tools=[one for one in opened(self._usable) if not isinstance(one, Agent)],
             functions=list,
             description=description or f"Hands a task to the agent {name} and gives its answer.",
             instructions=instructions,
@@ -129,7 +128,6 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             frame_expiry=frame_expiry,
             max_held_tokens=max_held_tokens,
         )
-        self._tool_names = [one.name for one in offered]
 
     def with_model(self, model: Model) -> LLMAgent[R]:
         """The same agent, thinking with another model: a test's, say."""
@@ -214,7 +212,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         if reply.tool_calls:
             chat.reminders = 0
             chat.asked = [AskedTool(id=one.id, name=one.name, arguments=one.arguments) for one in reply.tool_calls]
-            chat.said = reply.text.strip() or reply.reasoning.strip()[-WHY_CHARACTERS:]
+            chat.said = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
         elif on_message(run) and reply.text.strip():
             chat.reminders = 0
             await answer_message(run, reply.text, self._model.dialect)

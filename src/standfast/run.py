@@ -21,7 +21,7 @@ from standfast.records import Interruption, Json, Message
 from standfast.replies import Reply
 from standfast.rows import Frame, MailRow
 from standfast.tool import Call
-from standfast.tool_use import ToolUse
+from standfast.tool_use import WHY_CHARACTERS, ToolUse
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt
@@ -109,7 +109,8 @@ class Run(Generic[S]):
 
         `tools` are tools or agents. What failed, was denied, is unknown or malformed is told to the model, not raised.
         """
-        return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=reply.text)
+        why = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
+        return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
 
     def is_over(self, call: Call[Any], nth: int = 0) -> bool:
         """Has an earlier attempt at this step seen the end of this call? Then `call` gives its result at once."""
