@@ -17,7 +17,7 @@ from standfast.records import Json
 MOST_GIVEN_UP = 100  # answers that are still listened for after their calls were given up
 LOST = -32000  # the SDK's code, and words, for an answer that will never come
 BROKEN = ("Connection closed", "SSE stream")
-FORGOTTEN = "Session terminated"  # the SDK's words for a server that was started anew: nothing was done there
+FORGOTTEN = ("Session terminated", "Session not found")  # a server that was started anew: nothing was done there
 HEARTBEAT = 5.0  # how often a server over HTTP is asked whether it lives, while calls are in flight
 STRAY_GRACE = 5.0  # how soon a server that printed something in the midst of a call must answer a ping
 
@@ -116,11 +116,10 @@ class Connection:
         try:
             async with self.open_transport(self.backend, self._stray) as (read, write, transport):
                 self._transport = transport
-                async with self.backend.session(read, _Tap(write), self) as session:
-                    self.info = await session.initialize()
-                    self.session = session
-                    self._ready.set_result(None)
-                    await self._until_over(transport)
+                try:
+                    await self._speak(read, write, transport)
+                except Exception as error:  # noqa: BLE001 - told here: what the closing of the transport adds is less
+                    self._lose(_why(error, transport))
         except asyncio.CancelledError:
             self._lose("its session was cancelled")
             if not self._closing.is_set():
@@ -130,6 +129,13 @@ class Connection:
         finally:
             self._lose("it was closed")
             self.session = None
+
+    async def _speak(self, read: Any, write: Any, transport: Transport) -> None:
+        async with self.backend.session(read, _Tap(write), self) as session:
+            self.info = await session.initialize()
+            self.session = session
+            self._ready.set_result(None)
+            await self._until_over(transport)
 
     async def _until_over(self, transport: Transport) -> None:
         closing = asyncio.ensure_future(self._closing.wait())
@@ -159,11 +165,16 @@ class Connection:
         except TimeoutError:
             return  # busy: a tool that blocks its loop
         except Refusal as refusal:
-            if refusal.message.startswith(FORGOTTEN):  # any other answer shows that it lives
+            if self._forgotten(refusal):  # any other answer shows that it lives
                 self._lose("it was started anew, and no longer knows this session")
                 self._closing.set()
         except Nonsense:
             return
+
+    def _forgotten(self, refusal: Refusal) -> bool:
+        """HTTP's 404, as the SDKs tell it; a tool may use such words too, but not this code."""
+        over_http = self._transport is not None and self._transport.silent
+        return over_http and abs(refusal.code) == 32600 and refusal.message.startswith(FORGOTTEN)
 
     def _lose(self, why: str) -> None:
         """Every call in flight learns now that no answer will come."""
@@ -249,7 +260,7 @@ class Connection:
         assert self.session is not None
         _being_sent.set(asked)
         outcome = await _outcome(self.session.call_tool(asked.tool, arguments, meta, on_progress))
-        if isinstance(outcome, Refusal) and outcome.message.startswith(FORGOTTEN):
+        if isinstance(outcome, Refusal) and self._forgotten(outcome):
             self._lose("it no longer knows this session")
             self._closing.set()
             outcome = SessionForgotten(f"the MCP server {self.server} no longer knows this session")

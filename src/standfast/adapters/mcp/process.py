@@ -64,8 +64,10 @@ class ServerProcess:
 
     def _heard(self, data: bytes) -> None:
         self._line += data
-        if len(self._line) > LONGEST_LINE:
-            self.broke(f"it sent a line of more than {LONGEST_LINE // 2**20} MB")
+        if b"\n" not in data:  # a long line is not searched again and again
+            if len(self._line) > LONGEST_LINE:
+                self.broke(f"it sent a line of more than {LONGEST_LINE // 2**20} MB")
+            return
         *lines, rest = self._line.split(b"\n")
         self._line = bytearray(rest)
         for line in lines:
