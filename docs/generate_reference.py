@@ -33,7 +33,7 @@ SECTIONS: dict[str, list[str]] = {
         "Message",
     ],
     "State": ["Log", "Json"],
-    "Tools": ["tool", "Tool", "Call", "Performed"],
+    "Tools": ["tool", "Tool", "Call", "Performed", "SchemaTool", "Toolbox"],
     "Inside a tool": ["idempotency_key", "use", "say", "spend", "progress", "stop_token", "run_process", "Completed"],
     "Calls that standfast performs": ["ask", "sleep", "child", "file_content"],
     "Runs from outside": ["Runtime", "Handle", "RunView", "Need", "Choice", "MailView", "CallRef", "Said"],
@@ -50,6 +50,7 @@ METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Plan": ("current", "upcoming", "set", "add", "start", "done", "drop", "rewrite"),
     "Log": ("append", "extend"),
     "Tool": ("parse", "schema", "result_schema"),
+    "Toolbox": ("tools", "refresh"),
     "Runtime": ("start", "handle", "list", "events"),
     "Handle": (),
 }

@@ -18,6 +18,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 @pytest.mark.parametrize("page", [p for p in PAGES if snippets_of(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_the_snippets_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    save_files(page, tmp_path)
     run_page(page)
 
 

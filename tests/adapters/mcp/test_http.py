@@ -61,7 +61,9 @@ async def test_tools_over_http_are_tools(site: Site) -> None:
         assert server.pid is None
         one = caller(server)
         async with Runtime(":memory:", agents=[one]) as runs:
-            run = await runs.start(one, todo(("add", {"a": 1, "b": 2}), ("count", {"upto": 3}), ("fail", {"text": "no"})))
+            run = await runs.start(
+                one, todo(("add", {"a": 1, "b": 2}), ("count", {"upto": 3}), ("fail", {"text": "no"}))
+            )
             answers = await run.result()
             seen = [e.fraction async for e in run.events() if isinstance(e, events.CallProgress)]
     assert answers[:2] == [3, "counted"]
@@ -146,7 +148,9 @@ async def test_nobody_at_the_address_is_a_clear_error(zoo: Zoo) -> None:
 async def test_an_address_that_is_no_mcp_server_is_a_clear_error(zoo: Zoo) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\nconnection: close\r\n\r\nhey!")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\nconnection: close\r\n\r\nhey!"
+        )
         await writer.drain()
         writer.close()
         await writer.wait_closed()

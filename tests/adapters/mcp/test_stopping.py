@@ -315,4 +315,3 @@ async def test_a_server_that_does_not_end_by_itself_is_killed_at_the_end(zoo: Zo
         pid = server.pid
         assert pid is not None
     assert runs_no_more(pid)
-
