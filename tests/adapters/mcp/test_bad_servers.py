@@ -15,6 +15,8 @@ from tests.helpers import eventually, held
 from standfast import Misuse, Runtime, ToolServerFailed
 from standfast.adapters import mcp
 
+BAD = {"type": "object", "properties": {"x": {"type": "y"}}}
+
 # --- before there are tools ---------------------------------------------------------------------------------
 
 
@@ -67,7 +69,7 @@ async def test_a_cancelled_start_leaves_no_process_behind(zoo: Zoo) -> None:
     ("tools", "said"),
     [
         (
-            [{"name": "a", "inputSchema": {"type": "object", "required": 3}}],
+            [{"name": "a", "inputSchema": BAD}],
             "tool a: its schema is none",
         ),
         ([{"name": "a", "inputSchema": {}}, {"name": "a", "inputSchema": {}}], "two tools called 'a'"),

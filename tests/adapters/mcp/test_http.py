@@ -140,7 +140,7 @@ async def _answered(run: Any) -> bool:
 
 async def test_nobody_at_the_address_is_a_clear_error(zoo: Zoo) -> None:
     site = Site(zoo)
-    with pytest.raises(ToolServerFailed, match="127.0.0.1"):
+    with pytest.raises(ToolServerFailed, match=r"127\.0\.0\.1"):
         async with mcp.http(site.url, start_timeout=5):
             pass
 
