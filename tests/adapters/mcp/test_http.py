@@ -84,7 +84,7 @@ async def test_pause_reaches_a_server_over_http(site: Site) -> None:
 
 
 async def test_a_cut_write_over_http_is_in_doubt(site: Site) -> None:
-    async with mcp.http(site.url, grace=0.4) as server:
+    async with mcp.http(site.url) as server:
         one = caller(server)
         async with Runtime(":memory:", agents=[one]) as runs:
             run = await runs.start(one, todo(("slow_write", {"seconds": 60})))
