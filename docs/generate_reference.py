@@ -23,6 +23,8 @@ SECTIONS: dict[str, list[str]] = {
         "agent",
         "Agent",
         "Pipeline",
+        "LLMAgent",
+        "Chat",
         "Run",
         "Done",
         "Idle",
@@ -31,9 +33,11 @@ SECTIONS: dict[str, list[str]] = {
         "PlanItem",
         "Interruption",
         "Message",
+        "Frame",
+        "OpenFrame",
     ],
     "State": ["Log", "Json"],
-    "Tools": ["tool", "Tool", "Call", "Performed"],
+    "Tools": ["tool", "Tool", "Call", "Performed", "SchemaTool", "Toolbox"],
     "Inside a tool": ["idempotency_key", "use", "say", "spend", "progress", "stop_token", "run_process", "Completed"],
     "Calls that standfast performs": ["ask", "sleep", "child", "file_content"],
     "Runs from outside": ["Runtime", "Handle", "RunView", "Need", "Choice", "MailView", "CallRef", "Said"],
@@ -46,12 +50,15 @@ SECTIONS: dict[str, list[str]] = {
 }
 METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Pipeline": ("stage",),
+    "LLMAgent": ("with_model",),
     "Run": (),
     "Plan": ("current", "upcoming", "set", "add", "start", "done", "drop", "rewrite"),
     "Log": ("append", "extend"),
     "Tool": ("parse", "schema", "result_schema"),
+    "Toolbox": ("tools", "refresh"),
     "Runtime": ("start", "handle", "list", "events"),
     "Handle": (),
+    "OpenFrame": (),
 }
 
 

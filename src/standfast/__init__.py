@@ -3,6 +3,7 @@
 from standfast.agent import Agent, agent
 from standfast.bodies.programs import run_process
 from standfast.builtin_calls import ask, child, sleep
+from standfast.chat import Chat
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import (
     BadReturn,
@@ -14,8 +15,10 @@ from standfast.errors import (
     ChildCancelled,
     DuplicateAgent,
     Fenced,
+    FramesOpen,
     KeyReused,
     Misuse,
+    NoAnswer,
     NotCalled,
     NotPerformed,
     NotStorable,
@@ -25,19 +28,23 @@ from standfast.errors import (
     RunFailed,
     RunHeld,
     RunIdTaken,
+    StackFull,
     StandfastError,
     StoreBusy,
     StoreDamaged,
     StoreError,
     StoreFailed,
     StoreTooNew,
+    ToolServerFailed,
     UnknownAgent,
     UnknownRun,
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
+from standfast.llm_agent import LLMAgent
 from standfast.log import Log
 from standfast.pipeline import Pipeline
 from standfast.plan import Plan
@@ -70,9 +77,12 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
+from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
+from standfast.toolbox import Toolbox
 from standfast.transcripts import Said
 
 __all__ = [
@@ -89,6 +99,7 @@ __all__ = [
     "CallRef",
     "CallTimedOut",
     "CannotUndo",
+    "Chat",
     "CheckAgain",
     "ChildCancelled",
     "Choice",
@@ -97,6 +108,8 @@ __all__ = [
     "DuplicateAgent",
     "Event",
     "Fenced",
+    "Frame",
+    "FramesOpen",
     "Handle",
     "Happened",
     "Idle",
@@ -104,15 +117,18 @@ __all__ = [
     "Interruption",
     "Json",
     "KeyReused",
+    "LLMAgent",
     "Log",
     "MailView",
     "Message",
     "Misuse",
     "Need",
+    "NoAnswer",
     "NotCalled",
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "OpenFrame",
     "OutsideACall",
     "Performed",
     "Pipeline",
@@ -130,7 +146,9 @@ __all__ = [
     "RunView",
     "Runtime",
     "Said",
+    "SchemaTool",
     "Spent",
+    "StackFull",
     "StandfastError",
     "StoreBusy",
     "StoreDamaged",
@@ -140,6 +158,8 @@ __all__ = [
     "TextDelta",
     "TooLate",
     "Tool",
+    "ToolServerFailed",
+    "Toolbox",
     "Undone",
     "UnknownAgent",
     "UnknownRun",

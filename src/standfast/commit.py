@@ -40,6 +40,7 @@ class Boundary:
     logs: list[LogRows]
     read_mail: list[str]
     changes: int = 0  # how many changes of its commit are of the step it ends; the rest are of the next
+    notes: int = 0  # the same for events
 
 
 @dataclass(slots=True)
@@ -153,8 +154,10 @@ class StepCommit:
             gone = {e.id for e in self.ended}
             row.in_flight = [c for c in row.in_flight if c.id not in gone]
             events += [e.event for e in self.ended]
-        events += self.notes
+        ending = len(self.notes) if self.boundary is None else self.boundary.notes
+        events += self.notes[:ending]
         boundary = self._boundary(tx, row, events)
+        events += self._of_next_step(self.notes[ending:])
         admitted = self._admit(row, events)
         self._count(row, len(admitted), boundary)
         mine = self.spent
@@ -189,6 +192,12 @@ class StepCommit:
         row.step = boundary.step + 1
         row.attempt = boundary.attempt + 1
         return boundary
+
+    def _of_next_step(self, notes: list[Event]) -> list[Event]:
+        """What the step after the boundary has said stands only if the boundary does: otherwise it never began."""
+        if self.boundary is None or not self.boundary_refused:
+            return notes
+        return [note for note in notes if getattr(note, "attempt", 0) <= self.boundary.attempt]
 
     def _admit(self, row: RunRow, events: list[Event | Quick]) -> list[Admission]:
         admitted: list[Admission] = []
@@ -242,7 +251,9 @@ class StepCommit:
         of_step, of_next = self.change[: self.boundary.changes], self.change[self.boundary.changes :]
         if self.boundary_refused:
             return of_step
-        forget = [_forget_step] if of_step or _step_leaves_traces(doc) else []
+        forget: list[Callable[[RunDoc], None]] = [_forget_step] if of_step or _step_leaves_traces(doc) else []
+        if doc.orders and self.boundary.read_mail:
+            forget.append(orders_taken(self.boundary.read_mail))
         return [*of_step, *forget, *of_next]
 
     def _consume(self, tx: Tx, row: RunRow, boundary: Boundary) -> None:
@@ -263,15 +274,25 @@ def _keep_ledger_marks(tx: Tx, call: CallRow) -> None:
 
 
 def _step_leaves_traces(doc: RunDoc) -> bool:
-    return bool(doc.values or doc.set_back or doc.branch or doc.diverged_ok or doc.retrying)
+    return bool(doc.values or doc.set_back or doc.interrupted or doc.branch or doc.diverged_ok or doc.retrying)
 
 
 def _forget_step(doc: RunDoc) -> None:
     doc.values = {}
     doc.retrying = {}
     doc.set_back = False
+    doc.interrupted = False
     doc.branch = False
     doc.diverged_ok = []
+
+
+def orders_taken(read: list[str]) -> Callable[[RunDoc], None]:
+    """Orders that a boundary has read are no longer waiting."""
+
+    def change(doc: RunDoc) -> None:
+        doc.orders = [order for order in doc.orders if order not in read]
+
+    return change
 
 
 def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -> Ended:

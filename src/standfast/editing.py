@@ -13,7 +13,7 @@ from standfast.errors import NotStorable, WrongState
 from standfast.json_values import is_object
 from standfast.log_places import LogRows, collapse_logs
 from standfast.records import Json
-from standfast.snapshots import pack, unpack
+from standfast.snapshots import unpack, with_state
 
 Fetch = Callable[[str, int, int], list[bytes]]
 
@@ -22,7 +22,7 @@ def edited(
     patch: Json, agent: Agent[Any, Any] | None, fetch: Fetch, contract: Json, snapshot: bytes, baseline: bytes
 ) -> tuple[bytes, str, list[LogRows]]:
     """The snapshot after the edit, what it changes in one line, and log rows to be written."""
-    plan, raw = unpack(snapshot)
+    _, raw = unpack(snapshot)
     stored = from_json(raw)
     old = expand_logs(stored, fetch)
     new = merge_patch(old, patch)
@@ -45,7 +45,7 @@ def edited(
         )
     state, rows = collapse_logs(stored, new, fetch)
     before = expand_logs(from_json(unpack(baseline)[1]), fetch)
-    return pack(plan, to_json(state)), one_line_diff(before, new), rows
+    return with_state(snapshot, to_json(state)), one_line_diff(before, new), rows
 
 
 def _is_json(patch: Any) -> bool:

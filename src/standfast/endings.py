@@ -8,10 +8,13 @@ from pydantic_core import from_json
 
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.commit import Boundary
+from standfast.commit import Boundary, orders_taken
 from standfast.control import Ask, nobody_is_dead
+from standfast.delivering import deliverable
 from standfast.events import Event
 from standfast.rows import ErrorInfo, MailRow, RunRow, Stop
+from standfast.snapshots import thoughts_in
+from standfast.stack import give_up
 from standfast.stepping import Turn
 from standfast.stops import enter, finish_cancel, hold, mark_locks, mark_undo, pending_undos, receipt, return_mail
 from standfast.verbs import cancel_one
@@ -75,7 +78,7 @@ class Endings:
             row.doc.stop.result = from_json(result)
             return "lost", events, boundary.snapshot
         if again:
-            row.doc.turn_given_for = unread[-1].id
+            row.doc.turn_given_for = _named(unread)
             return "turn", events, boundary.snapshot
         events += return_mail(tx, row, "ended without reading it")
         row.doc.result = from_json(result)
@@ -84,10 +87,10 @@ class Endings:
 
     def _owes_a_turn(self, row: RunRow, unread: list[MailRow]) -> bool:
         """Mail that came in the last step is read in one more, if this run reads mail at all."""
-        if not unread or row.doc.turn_given_for == unread[-1].id:
+        if not unread or row.doc.turn_given_for == _named(unread):
             return False
         if self._s.agent.turn_for_unread:
-            return any(m.kind == "redirect" for m in unread)
+            return any(m.kind in self._s.agent.turn_for_unread for m in unread)
         return row.doc.took_mail
 
     async def _release_locks(self, boundary: Boundary) -> None:
@@ -120,7 +123,7 @@ class Endings:
             if not _boundary_counts(row, boundary):
                 return None, [], None
             events = _take_boundary(tx, row, boundary)
-            if row.status == "running" and not tx.pending_mail(row.n):
+            if row.status == "running" and not self._readable(tx, row, boundary):
                 hold(row, "waiting", tx.now, "until mail comes")
                 row.doc.step_once = False
                 row.doc.stop = None
@@ -129,6 +132,13 @@ class Endings:
             return None, events, boundary.snapshot
 
         await self._s.write(act)
+
+    def _readable(self, tx: Tx, row: RunRow, boundary: Boundary) -> bool:
+        """Is there mail that the next step would get? Messages that wait for the stack do not keep an idle run busy."""
+        frames = thoughts_in(boundary.snapshot).frames
+        pending = tx.pending_mail(row.n)
+        messages = [m for m in pending if m.kind == "message"]
+        return len(messages) < len(pending) or bool(deliverable(messages, frames, self._s.agent.limits))
 
     async def held_for_error(self, error: ErrorInfo) -> None:
         """paused(error), with the traceback kept: nothing is lost, a fix and a resume go on."""
@@ -190,6 +200,8 @@ class Endings:
             if row.status != "running":
                 return None, [], None
             events = return_mail(tx, row, "failed")
+            events += give_up(row.doc.frames, None, "the run has failed")
+            row.doc.frames = []
             row.doc.receipt = receipt(tx, row, "failed")
             enter(row, "failed", tx.now)
             return (
@@ -227,6 +239,11 @@ class Endings:
                 return
 
 
+def _named(unread: list[MailRow]) -> str:
+    """What a turn was given for: a run that reads its mail one by one gets as many as it takes."""
+    return f"{len(unread)} up to {unread[-1].id}"
+
+
 def _boundary_counts(row: RunRow, boundary: Boundary) -> bool:
     soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
     return (row.status in ("running", "pausing") or soft) and row.attempt == boundary.attempt and row.doc.target is None
@@ -248,6 +265,8 @@ def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
     row.doc.values = {}
     row.doc.retrying = {}
     row.doc.set_back = False
+    row.doc.interrupted = False
     row.doc.branch = False
     row.doc.diverged_ok = []
+    orders_taken(boundary.read_mail)(row.doc)
     return events

@@ -11,13 +11,18 @@ StandfastError
 │   ├── NotCalled             a tool called without run.call
 │   ├── KeyReused             one explicit key, two different calls
 │   ├── OutsideACall          idempotency_key(), say() ... used outside a tool's body
-│   └── BadReturn             a step returned something else than Done, Idle or None
+│   ├── BadReturn             a step returned something else than Done, Idle or None
+│   ├── StackFull             a step opened more frames than its agent allows
+│   └── FramesOpen            a step returned Done while thoughts are unfinished
 ├── NotStorable               a value cannot be written as JSON and read back
 ├── StoreError                the store itself
 │   ├── StoreBusy             another process holds the store's lock
 │   ├── StoreFailed           disk full, read-only, I/O error
 │   ├── StoreDamaged          the file is not what was written
 │   └── StoreTooNew           written by a newer standfast
+├── NoAnswer                  a model gave no answer that could be used
+├── ProviderError             a model's provider did not answer (in standfast.models)
+├── ToolServerFailed          a server of tools cannot be started, or does not speak its protocol
 ├── Fenced                    another driver has taken this run over
 ├── RequestRefused            the transport fence did not let a request through
 │   └── RequestCut            it let the request through, and closed it when its call or run was stopped
@@ -97,6 +102,14 @@ class BadReturn(Misuse):
     """A step returned something that is not Done, Idle or None."""
 
 
+class StackFull(Misuse):
+    """There is no room for another thought: too many are open, or those on hold cost too much."""
+
+
+class FramesOpen(Misuse):
+    """A step returned Done while thoughts are unfinished; the step was not taken as done."""
+
+
 class NotStorable(StandfastError):
     """A value cannot be stored as JSON and read back; `path` names the field."""
 
@@ -127,6 +140,14 @@ class StoreDamaged(StoreError):
 
 class StoreTooNew(StoreError):
     """The file was written by a newer standfast; it was not changed."""
+
+
+class NoAnswer(StandfastError):
+    """A model gave no answer that could be used, however often it was asked."""
+
+
+class ToolServerFailed(StandfastError):
+    """A server of tools cannot be started, has ended, or does not speak its protocol."""
 
 
 class Fenced(StandfastError):

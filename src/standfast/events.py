@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from standfast.records import CallRef, Channel, Effect, Json, PlanItem, Receipt, Status, Undo
+from standfast.records import CallRef, Channel, Effect, Json, MailKind, PlanItem, Receipt, Status, Undo
 
 
 @dataclass(slots=True, kw_only=True)
@@ -325,14 +325,14 @@ class Answered(_Event):
     reason: str = ""
 
 
-# --- mail, edits, time travel ------------------------------------------------------------------
+# --- mail ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
 class MailReceived(_Event):
     type: Literal["mail_received"] = "mail_received"
     mail: str
-    kind: Literal["redirect", "message"]
+    kind: MailKind
     text: str
     when: str
     by: str | None
@@ -352,6 +352,84 @@ class MailReturned(_Event):
     type: Literal["mail_returned"] = "mail_returned"
     mail: str
     reason: str
+
+
+# --- frames: tagged with the attempt, as everything a step says of itself --------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameOpened(_Event):
+    type: Literal["frame_opened"] = "frame_opened"
+    frame: str
+    goal: str
+    steps: Sequence[str] = ()
+    kind: str = "task"
+    mail: str | None = None
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameAdvanced(_Event):
+    type: Literal["frame_advanced"] = "frame_advanced"
+    frame: str
+    done: int
+    of: int
+    next: str | None = None
+    note: str = ""
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameHeld(_Event):
+    type: Literal["frame_held"] = "frame_held"
+    frame: str
+    goal: str
+    at_step: str
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameReturned(_Event):
+    """The run has come back to a thought, aloud; `why` says why that is no continuation."""
+
+    type: Literal["frame_returned"] = "frame_returned"
+    frame: str
+    text: str
+    reconstructed: bool = False
+    why: str = ""
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameFinished(_Event):
+    type: Literal["frame_finished"] = "frame_finished"
+    frame: str
+    goal: str
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameAbandoned(_Event):
+    type: Literal["frame_abandoned"] = "frame_abandoned"
+    frame: str
+    goal: str
+    by: str | None
+    reason: str
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Replied(_Event):
+    """What the agent answered; `lines` are the runtime's own: what is on hold, and what was returned to."""
+
+    type: Literal["replied"] = "replied"
+    mail: str | None
+    text: str
+    lines: Sequence[str] = ()
+    attempt: int = 0
+
+
+# --- edits, time travel ------------------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
@@ -446,6 +524,13 @@ Event: TypeAlias = Annotated[
     | MailReceived
     | MailConsumed
     | MailReturned
+    | FrameOpened
+    | FrameAdvanced
+    | FrameHeld
+    | FrameReturned
+    | FrameFinished
+    | FrameAbandoned
+    | Replied
     | StateEdited
     | RewindAsked
     | Rewound

@@ -13,7 +13,7 @@ from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.events import Event
 from standfast.records import LIVE
 from standfast.rows import CallRow, RunDoc, RunRow, superseded
-from standfast.snapshots import pack, unpack
+from standfast.snapshots import thoughts_in, unpack, with_state
 from standfast.starting import blank_row, plain_state
 from standfast.stops import enter, hold
 
@@ -46,6 +46,7 @@ def fork_run(
         start_digest="",  # no start is the same as a fork
         budget=source.doc.budget,
         plan=plan,
+        frames=thoughts_in(found[1]).frames,
         branch=True,
         forked_from=source.id,
         facts={name: fact for name, fact in source.doc.facts.items() if fact.step < step},
@@ -62,15 +63,16 @@ def fork_run(
         hold(row, "stale", tx.now, trouble)
         enter(row, "paused", tx.now)
         events.append(ev.RunPaused(holds=["stale"], text=trouble))
-    tx.insert_run(row, events, pack(plan, raw))
+    tx.insert_run(row, events, with_state(found[1], raw))
     tx.save(source, [ev.Forked(at_step=step, fork=new_id, by=by)])
     return row
 
 
 def _replaced(tx: Tx, source: RunRow, agent: Agent[Any, Any] | None, state: Any) -> bytes:
     if agent is None:
-        plain = plain_state(state)
-        schema: Any = (tx.contract(source.doc.contract) or {}).get("state", {})
+        contract = tx.contract(source.doc.contract) or {}
+        plain = plain_state(state, contract)
+        schema: Any = contract.get("state", {})
         JsonSchema.validate(schema, plain)
         return to_json(plain)
     try:

@@ -59,7 +59,10 @@ class Freshness:
 
     async def stale(self) -> list[tuple[str, int]]:
         """How the world differs from what the run saw, in words, each with the step that saw it."""
-        facts = self.facts
+        return await self.differences(self.facts)
+
+    async def differences(self, facts: dict[str, Fact]) -> list[tuple[str, int]]:
+        """The same for these facts."""
         now = await self._read(facts)
         changed = {name: fact for name, fact in facts.items() if now[name] != fact.result}
         return [(f"{name}: {_difference(f.result, now[name])}", f.step) for name, f in changed.items()]

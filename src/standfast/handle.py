@@ -219,6 +219,32 @@ class Handle(Generic[R]):
         """Answer a question of the run."""
         return await self._verb("answer", verbs.answer(call_id, value), by, reason, request_id, if_seq)
 
+    async def abandon(
+        self,
+        frame: str,
+        reason: str,
+        *,
+        by: str | None = None,
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Give up a thought of the run, by its frame's id or goal; the next step carries it out."""
+        act = verbs.abandon(frame, reason, self._runs.ids.mail())
+        return await self._verb("abandon", act, by, reason, request_id, if_seq)
+
+    async def return_to(
+        self,
+        frame: str,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Send the run back to a thought on hold, by its frame's id or goal; the next step carries it out."""
+        act = verbs.return_to(frame, self._runs.ids.mail())
+        return await self._verb("return_to", act, by, reason, request_id, if_seq)
+
     async def choose(self, need: Need, choice: Any, *, by: str | None = None, reason: str = "") -> Answer:
         """Send back one of `need.choices` as it is."""
         if isinstance(choice, Choice):

@@ -19,6 +19,8 @@ UserVerb = Literal[
     "step_once",
     "redirect",
     "message",
+    "abandon",
+    "return_to",
     "edit",
     "resolve",
     "approve",
@@ -55,6 +57,7 @@ def _stay(verb: Verb, statuses: tuple[Status, ...], who: tuple[str, ...], note: 
 
 _ANSWERING: Final[tuple[UserVerb, ...]] = ("resolve", "approve", "deny", "answer")
 _MAIL: Final[tuple[UserVerb, ...]] = ("redirect", "message")
+_FRAMES: Final[tuple[UserVerb, ...]] = ("abandon", "return_to")
 _CANCELLERS: Final = ("user", "parent", "operator", "deadline", "budget")
 
 TRANSITIONS: Final[tuple[Transition, ...]] = (
@@ -103,7 +106,12 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         for verb in _MAIL
         for row in _stay(verb, ("queued", "running", "pausing", "paused"), ("user",), 'mail; "now" raises the attempt')
     ),
-    *(Transition(("paused",), verb, ("queued",), ("user",), "mail ends the waiting hold") for verb in _MAIL),
+    *(
+        row
+        for verb in _FRAMES
+        for row in _stay(verb, ("queued", "running", "pausing", "paused"), ("user",), "an order for the next step")
+    ),
+    *(Transition(("paused",), verb, ("queued",), ("user",), "mail ends the waiting hold") for verb in _MAIL + _FRAMES),
     *(Transition(("paused",), verb, ("queued",), ("user",), "holds cleared") for verb in ("resume", "step_once")),
     Transition(("paused",), "edit", ("paused",), ("user",), "version+1, event; the step is set back"),
     *(
@@ -232,6 +240,15 @@ ANSWERS: Final[dict[tuple[UserVerb, Status], Rule]] = {
         running=_accept('mail; "now": attempt+1', "running"),
         pausing=_accept("mail", "pausing"),
         paused=_accept("mail; queued if it only waited for mail", "paused", "queued"),
+        cancelling=_TOO_LATE,
+        ended=_TOO_LATE,
+    ),
+    **_row(
+        _FRAMES,
+        queued=_accept("ordered", "queued"),
+        running=_accept("ordered: the next step carries it out", "running"),
+        pausing=_accept("ordered", "pausing"),
+        paused=_accept("ordered; queued if it only waited for mail", "paused", "queued"),
         cancelling=_TOO_LATE,
         ended=_TOO_LATE,
     ),

@@ -40,6 +40,9 @@ class Pipeline(Agent[S, S]):
         redirects: bool = True,
         concurrency: int | None = None,
         tools: Sequence[Tool[..., Any]] = (),
+        max_frames: int = 4,
+        frame_expiry: float = 1800.0,
+        max_held_tokens: int | None = None,
     ) -> None:
         self._stages: list[_Stage[S]] = []
         super().__init__(
@@ -56,7 +59,10 @@ class Pipeline(Agent[S, S]):
             tools=tools,
             plan=lambda: [(stage.id, stage.title) for stage in self._stages],
             functions=lambda: [stage.fn for stage in self._stages],
-            turn_for_unread=True,
+            turn_for_unread=["redirect"],
+            max_frames=max_frames,
+            frame_expiry=frame_expiry,
+            max_held_tokens=max_held_tokens,
         )
 
     def stage(self, title: str) -> Callable[[StageFn[S, A]], StageFn[S, A]]:

@@ -15,7 +15,7 @@ from standfast.leases import known_dead
 from standfast.performed import probe
 from standfast.records import Happened, NotHappened
 from standfast.rows import CallRow, RunRow
-from standfast.snapshots import pack, unpack
+from standfast.snapshots import unpack, with_state
 from standfast.stops import enter, hold
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class Preparing:
         trouble = s.env.store.read(lambda tx: tx.verify_snapshot(s.row))
         if trouble:
             raise StoreDamaged(trouble, hint="restore a copy of the store")
+        if s.row.attempt > 1:
+            for box in s.agent.toolboxes:
+                await box.refresh()
         await self._same_code()
         stale, back = await self._stale()
         doubts = await self._doubts()
@@ -74,10 +77,10 @@ class Preparing:
         if not changed:
             await self._adopt(None)
         elif agent.migrate is not None and state_may_differ(old or {}, agent):
-            plan, raw = unpack(snapshot)
+            _, raw = unpack(snapshot)
             state = await contain(lambda: _migrated(agent, s.agent_json(raw)))
             new, logs = agent.state_codec.dump_new(agent.state_codec.accept(state))
-            await self._adopt(pack(plan, new), logs, f"migrated: {'; '.join(changed)}")
+            await self._adopt(with_state(snapshot, new), logs, f"migrated: {'; '.join(changed)}")
 
     async def _adopt(self, state: bytes | None, logs: Any = (), note: str = "") -> None:
         agent = self.s.agent

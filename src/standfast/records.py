@@ -17,6 +17,8 @@ Effect = Literal["read", "idempotent", "write", "irreversible"]
 Settles = Literal["step", "run", "never"]
 Undo = Literal["step", "all", "none"]
 When = Literal["now", "next", "later"]
+PlanStatus = Literal["queued", "running", "done", "dropped"]
+MailKind = Literal["redirect", "message", "order"]
 Channel = Literal["text", "reasoning", "tool_call"]
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
 
@@ -210,7 +212,7 @@ class MailView:
     """A piece of mail and what became of it."""
 
     id: str
-    kind: Literal["redirect", "message"]
+    kind: MailKind
     text: str
     when: str
     by: str | None
@@ -230,8 +232,9 @@ class PlanItem:
 
     id: str
     title: str
-    status: Literal["queued", "running", "done", "dropped"] = "queued"
+    status: PlanStatus = "queued"
     step: int | None = None  # the step that began it
+    was: str = ""  # what it said before a person rewrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +277,8 @@ class RunView:
     created_at: float = 0.0
     budget: Budget = field(default_factory=Budget)
     spent: Spent = field(default_factory=Spent)
-    frames: tuple[Json, ...] = ()
+    frames: tuple[Json, ...] = ()  # open ones, the active one last
+    held_tokens: int = 0  # what the frames on hold cost
     mail: tuple[MailView, ...] = ()
     needs: tuple[Need, ...] = ()
     in_flight: tuple[CallRef, ...] = ()
@@ -345,3 +349,8 @@ class Receipt:
     trigger: str = "user"
     undo: Undo | None = None
     soft: bool = False
+
+    @property
+    def last_byte_at(self) -> float | None:
+        """When the last byte came from a model's provider, if one was speaking."""
+        return max((f.last_byte_at for f in self.in_flight if f.last_byte_at is not None), default=None)

@@ -7,12 +7,15 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
+from standfast.loops import Rounds
 from standfast.records import (
     Budget,
     CallRef,
     Effect,
     Hold,
     InFlight,
+    Json,
+    MailKind,
     PlanItem,
     Receipt,
     Residue,
@@ -56,6 +59,36 @@ class Fact:
     args: JsonValue
     result: JsonValue
     step: int
+
+
+FrameKind = Literal["task", "later", "next", "now"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A thought on the stack: its goal, how far it has got, and what it stood on when it was put on hold."""
+
+    id: str
+    goal: str
+    steps: tuple[str, ...] = ()
+    done: int = 0
+    status: Literal["active", "held", "finished", "abandoned"] = "active"
+    kind: FrameKind = "task"  # what it answers: a message of that class, or the task itself
+    mail: str | None = None
+    opened_at: float = 0.0
+    held_at: float | None = None
+    worked_at: float = 0.0  # when it was last worked on
+    tokens: int = 0  # what its context costs; set by whoever owns it
+    relied: tuple[str, ...] = ()  # names of facts it relied on while it was active
+    facts: dict[str, Fact] = field(default_factory=dict[str, Fact])  # those facts, as they were when it was held
+    note: str = ""
+    returned: str = ""  # how it was returned to, until it goes on
+    why: str = ""  # why that was a reconstruction; empty for a continuation
+
+    @property
+    def next(self) -> str | None:
+        """The title of the next step; None when all are done or none were declared."""
+        return self.steps[self.done] if self.done < len(self.steps) else None
 
 
 @dataclass(slots=True)
@@ -131,15 +164,18 @@ class RunDoc:
     step_once: bool = False
     accept_stale: bool = False
     set_back: bool = False
+    interrupted: bool = False  # a message for now: the step is taken again and may do something first
     branch: bool = False
     diverged_ok: list[str] = field(default_factory=list[str])
     plan: list[PlanItem] = field(default_factory=list[PlanItem])
+    frames: list[Frame] = field(default_factory=list[Frame])  # open ones, the active one last
+    orders: list[str] = field(default_factory=list[str])  # mail ids of what people want done to frames
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
     values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     retrying: dict[str, str] = field(default_factory=dict[str, str])  # what calls wait for before they try again
     took_mail: bool = False
     turn_given_for: str = ""
-    repeated: tuple[str, int] = ("", 0)
+    rounds: Rounds | None = None  # what a run with a budget of repeats did lately
     changed: str = ""
     redirected: list[str] = field(default_factory=list[str])  # the redirects in `changed`
     baseline: int = 0
@@ -151,6 +187,11 @@ class RunDoc:
     paused_for: float = 0.0
     ended_at: float | None = None
     forked_from: str | None = None
+
+    @property
+    def may_differ(self) -> bool:
+        """May the step, taken again, do something else than it did before? Somebody has said something new."""
+        return self.set_back or self.interrupted
 
 
 @dataclass(slots=True)
@@ -252,11 +293,11 @@ def superseded(call: CallRow, rewinds: list[tuple[int, int]]) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class MailRow:
-    """A redirect or a message, and what became of it."""
+    """A redirect, a message or an order about a frame, and what became of it."""
 
     run: int
     id: str
-    kind: Literal["redirect", "message"]
+    kind: MailKind
     text: str
     data: JsonValue = None
     when: Literal["now", "next", "later"]
@@ -266,6 +307,11 @@ class MailRow:
     step: int | None = None
     reason: str = ""
     not_before: int = 0
+
+
+def order_of(mail: MailRow) -> Json:
+    """What an order says: which it is, about which frame, and why; empty for other mail."""
+    return mail.data if mail.kind == "order" and isinstance(mail.data, dict) else {}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random as randomness
 import uuid as uuids
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pydantic import JsonValue
@@ -13,15 +13,20 @@ from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast import events as ev
+from standfast.delivering import deliverable
 from standfast.errors import CallFailed, Misuse, NotStorable
+from standfast.frames import Frames, OpenFrame
 from standfast.plan import Plan
-from standfast.records import Interruption, Message
-from standfast.rows import MailRow
+from standfast.records import Interruption, Json, Message
+from standfast.replies import Reply
+from standfast.rows import Frame, MailRow
 from standfast.tool import Call
+from standfast.tool_use import WHY_CHARACTERS, ToolUse
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt
     from standfast.session import Session
+    from standfast.stack import Stack
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -34,6 +39,7 @@ class Run(Generic[S]):
         "_journaled",
         "_redirects",
         "_s",
+        "abandoned",
         "mail_before",
         "mail_read",
         "number",
@@ -41,15 +47,20 @@ class Run(Generic[S]):
         "scope",
         "state",
         "step",
+        "thoughts",
     )
 
-    def __init__(self, session: Session, scope: Attempt, number: int, step: int, state: S, plan: Plan) -> None:
+    def __init__(
+        self, session: Session, scope: Attempt, number: int, step: int, state: S, plan: Plan, stack: Stack
+    ) -> None:
         self._s = session
         self.scope = scope
         self.number = number  # the attempt this object belongs to
         self.step = step
         self.state = state
         self.plan = plan
+        self.thoughts = Frames(session, self, stack)
+        self.abandoned: list[tuple[Frame, str]] = []  # frames that people gave up before this step, and why
         self.mail_read: list[str] = []
         self.mail_before: set[str] = set()  # read by steps before this one, whose boundary may not be durable yet
         self._journaled: dict[str, int] = {}
@@ -93,6 +104,18 @@ class Run(Generic[S]):
             for task in tasks:
                 task.cancel()
 
+    async def use_tools(self, reply: Reply, tools: Iterable[Any]) -> list[Json]:
+        """Perform what a model asked for, side by side: messages for its log, in request order, each truthful.
+
+        `tools` are tools or agents. What failed, was denied, is unknown or malformed is told to the model, not raised.
+        """
+        why = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
+        return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
+
+    def is_over(self, call: Call[Any], nth: int = 0) -> bool:
+        """Has an earlier attempt at this step seen the end of this call? Then `call` gives its result at once."""
+        return self._s.journal.is_over(call, nth)
+
     async def relies_on(self, name: str, call: Call[R]) -> R:
         """Read something, and have it compared when the run is taken up again (R16)."""
         if call.tool.effect != "read":
@@ -105,6 +128,7 @@ class Run(Generic[S]):
             self, call, f"relies_on:{name}:{call.digest}:{self._count('relies_on:' + name)}", None, None
         )
         self._s.freshness.rely(name, call, call.tool.dump_result(value), self.step)
+        self.thoughts.relied(name)
         return value
 
     # --- mail -------------------------------------------------------------------------------------
@@ -115,27 +139,35 @@ class Run(Generic[S]):
         self._redirects += texts
         return texts
 
-    def take_messages(self) -> list[Message]:
-        """What people sent in, in order."""
-        return [Message(m.id, m.text, m.data, m.when, m.by, m.at) for m in self._take("message")]
+    def take_messages(self, limit: int | None = None) -> list[Message]:
+        """What people sent in and may be handled now: the most urgent first, each class in order.
 
-    def _take(self, kind: str) -> list[MailRow]:
-        """What the same question got in an earlier attempt, even nothing, and a redirect "now"; else what is new."""
+        A message that does not outrank the frame on top, or finds the stack full, stays pending.
+        """
+        if limit is not None and limit < 1:
+            raise Misuse("take_messages(limit=...) must be at least 1", hint="leave it out for all")
+        return [Message(m.id, m.text, m.data, m.when, m.by, m.at) for m in self._take("message", limit)]
+
+    def _take(self, kind: str, limit: int | None = None) -> list[MailRow]:
+        """What the same question got in an earlier attempt, even nothing, and mail for "now"; else what is new."""
         nth = self._count(f"mail:{kind}")
         name = f"mail:{kind}:{nth}"
         known = self._s.journal.values.get(name)
         n, step = self._s.row.n, self.step
         if isinstance(known, list):
             everything = self._s.env.store.read(lambda tx: tx.mail(n))
-            sets_back = kind == "redirect" and nth == 0
-            new = [m for m in everything if m.id in known or (sets_back and m.status == "pending" and m.when == "now")]
+            new = [m for m in everything if m.id in known or (nth == 0 and m.status == "pending" and m.when == "now")]
         else:
             new = self._s.env.store.read(lambda tx: tx.pending_mail(n))
         mail = [m for m in new if m.kind == kind and m.not_before <= step and not self._has_read(m.id)]
+        wanted = len(mail)
+        if kind == "message":
+            before = known if isinstance(known, list) else []
+            mail = deliverable(mail, self.frames, self._s.agent.limits, before)[:limit]
         ids = [m.id for m in mail]
         self.mail_read += ids
         if known is None or (ids and ids != known):
-            self._s.remember_value(name, cast("JsonValue", ids), took_mail=bool(ids))
+            self._s.remember_value(name, cast("JsonValue", ids), took_mail=bool(wanted))
         return mail
 
     def _has_read(self, mail: str) -> bool:
@@ -155,12 +187,59 @@ class Run(Generic[S]):
         """What an earlier attempt at this step left behind; None when the step is not being repeated."""
         return self._s.interruption
 
+    # --- frames -------------------------------------------------------------------------------------
+
+    def frame(self, goal: str, steps: Sequence[str] = (), *, message: Message | None = None) -> OpenFrame:
+        """A thought on the stack: `async with run.frame("monthly report", ["collect", "write"]) as frame:`.
+
+        Opens it, or takes up the open frame of that goal (or message) again, in whatever step or process. Leaving
+        the block finishes it when no step is left; with steps left, or after an error, it stays open.
+        """
+        if not arguments.text("goal", goal).strip():
+            raise Misuse("a frame needs a goal", hint="say in a few words what it is for; people see it")
+        if isinstance(steps, str):
+            raise Misuse(f"steps={steps!r} is one text", hint="give a list of titles")
+        titles = [arguments.text("a step's title", title) for title in steps]
+        return OpenFrame(self.thoughts, goal, titles, message)
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The open frames: the active one last, those on hold before it."""
+        return tuple(self.thoughts.stack.frames)
+
+    @property
+    def returned(self) -> str:
+        """ "back to X: at step 3 of 6": the active frame was returned to and has not gone on since; else empty."""
+        top = self.thoughts.stack.top
+        return top.returned if top is not None else ""
+
+    async def return_to(self, frame: Frame | OpenFrame | str) -> None:
+        """Go back to a frame on hold, by its id or goal, aloud; the active one is put on hold."""
+        await self.thoughts.return_to(frame if isinstance(frame, str) else frame.id)
+
+    async def abandon(self, frame: Frame | OpenFrame | str, reason: str) -> None:
+        """Give a frame up, for a reason that is kept."""
+        if not arguments.text("reason", reason).strip():
+            raise Misuse("a frame is abandoned for a reason", hint="say why in a few words")
+        await self.thoughts.abandon(frame if isinstance(frame, str) else frame.id, None, reason)
+
+    def reply(self, to: Message | str, text: str | None = None) -> None:
+        """Answer a message: `run.reply(message, "done")`; or say something to whoever follows: `run.reply("done")`.
+
+        The runtime adds a line for each frame on hold, and says what was returned to since the last reply.
+        """
+        mail = to.id if isinstance(to, Message) else None
+        said = to if isinstance(to, str) and text is None else text
+        if said is None:
+            raise Misuse("a reply needs a text", hint="run.reply(message, text) or run.reply(text)")
+        self.thoughts.reply(mail, arguments.text("text", said), self._count("reply"))
+
     # --- notes --------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
         """Add to the decision log: why the agent does what it does."""
         arguments.text("note(text)", text)
-        if self._current():
+        if self.current:
             self._s.note(ev.Noted(text=text, attempt=self.number))
 
     def emit(self, name: str, data: JsonValue = None) -> None:
@@ -172,10 +251,12 @@ class Run(Generic[S]):
             raise NotStorable(
                 f"the data of event {name!r} cannot be stored: {error}", hint="emit JSON values"
             ) from error
-        if self._current():
+        if self.current:
             self._s.note(ev.Emitted(name=name, data=plain, attempt=self.number))
 
-    def _current(self) -> bool:
+    @property
+    def current(self) -> bool:
+        """May this step still act, or has another attempt taken its place?"""
         return self.number == self.scope.number and not self.scope.closed
 
     # --- journaled values -----------------------------------------------------------------------------

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from standfast import budget as budgets
 from standfast import events as ev
+from standfast import loops
 from standfast.children import cancel_children
 from standfast.commit import Boundary
 from standfast.contained import contained
-from standfast.errors import BadReturn, NotCalled, StandfastError
+from standfast.errors import BadReturn, FramesOpen, NotCalled, StandfastError
+from standfast.orders import carry_out_orders
 from standfast.outliving import leave_flight
 from standfast.passage import Door, current_door
 from standfast.records import Done, Idle
 from standfast.rows import ErrorInfo
 from standfast.run import Run
 from standfast.snapshots import pack
+from standfast.stack import Stack, place
 from standfast.tool import Call, unperformed
 from standfast.withdrawing import withdraw
 
@@ -53,12 +56,18 @@ class Stepper:
         take = s.agent.step
         while True:
             run = self._run
-            over = budgets.exhausted(s.row.doc.budget, s.spent)
+            budget = s.row.doc.budget
+            over = budgets.exhausted(budget, s.spent)
             if over:
                 s.ask_stop("budget", over)
                 return Turn("held")
+            if budget.repeats is not None and (again := loops.before_step(s.rounds, budget.repeats)):
+                s.ask_stop("loop", again)
+                return Turn("held")
             current_door.set(Door(s, run))
             try:
+                if s.row.doc.orders:
+                    await carry_out_orders(s, run, last=False)
                 returned = await take(run)
                 self._all_performed()
             except asyncio.CancelledError as cancelled:
@@ -87,10 +96,26 @@ class Stepper:
                 f"the step made calls that nobody performed: {forgotten}", hint="await run.call(...) each of them"
             )
 
+    @staticmethod
+    def _nothing_open(stack: Stack, returned: Any) -> None:
+        """A run does not end with thoughts that nobody has finished or given up."""
+        if _is_done(returned):
+            names = ", ".join(filter(None, (f"{f.goal!r} {place(f)}".strip() for f in stack.frames)))
+            raise FramesOpen(
+                f"the step returned Done, but frames are open: {names}",
+                hint="finish them in the step, or abandon(frame, reason) and resume",
+            )
+
     async def _boundary(self, run: Run[Any], returned: Any) -> Turn | None:
         s, scope = self._s, self._scope
         if not (returned is None or _is_done(returned) or isinstance(returned, Idle)):
             raise BadReturn(f"the step returned {returned!r}", hint="a step returns Done(result), Idle() or None")
+        stack = run.thoughts.stack
+        if s.row.doc.orders or (stack.frames and _is_done(returned)):
+            await carry_out_orders(s, run, last=True)
+        if stack.frames:
+            self._nothing_open(stack, returned)
+            stack.worked_on(s.env.clock.now())
         run.number = 0  # whoever still holds this Run gets no further call
         if s.flights or scope.used:
             await self._leftovers()
@@ -99,7 +124,9 @@ class Stepper:
         if unasked := s.journal.unasked_children():
             await cancel_children(s, scope.number, unasked)
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
-        boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
+        boundary = Boundary(
+            scope, scope.number, run.step, pack(run.plan.items, raw, stack.thoughts), logs, run.mail_read
+        )
         s.show_plan(run.plan)
         if _is_done(returned):
             result = s.agent.result_codec.dump(returned.result)
@@ -110,8 +137,10 @@ class Stepper:
         if pending is not None and pending.boundary is not None:
             await s.flush(pending)  # a step without calls: every boundary is a commit
         commit = s.commit()
+        if s.row.doc.budget.repeats is not None and not s.journal.asked and not run.mail_read:
+            s.stepped_quietly(raw)
         commit.boundary = boundary
-        boundary.changes = len(commit.change)
+        boundary.changes, boundary.notes = len(commit.change), len(commit.notes)
         s.spent.steps += 1
         s.step += 1
         scope.number += 1
@@ -122,7 +151,7 @@ class Stepper:
                 s.ask_stop("user", "after one step")
             return Turn("held")
         s.begin_step()
-        following = Run(s, scope, scope.number, s.step, state, run.plan.next())
+        following = Run(s, scope, scope.number, s.step, state, run.plan.next(), stack)
         following.mail_before = run.mail_before
         following.mail_before.update(run.mail_read)
         self._run = following

@@ -16,8 +16,9 @@ from standfast.events import Event
 from standfast.machine import may_follow
 from standfast.records import Hold, InFlight, Receipt, Residue, Status, Undo, Undone
 from standfast.rows import CallRow, HoldInfo, RunRow, Stop
-from standfast.snapshots import unpack
+from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
+from standfast.stack import give_up
 
 VOID = "void"  # the data of an asks hold whose questions a redirect has overtaken
 
@@ -243,8 +244,10 @@ def finish_cancel(tx: Tx, row: RunRow) -> list[Event]:
     """The last transition of a cancel: the receipt is complete."""
     done = receipt(tx, row, "cancelled")
     row.doc.receipt = done
+    why = f"the run was cancelled: {done.reason}" if done.reason else "the run was cancelled"
+    frames, row.doc.frames = give_up(row.doc.frames, done.by, why), []
     enter(row, "cancelled", tx.now)
-    return [ev.RunCancelled(receipt=done)]
+    return [*frames, ev.RunCancelled(receipt=done)]
 
 
 def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
@@ -259,9 +262,17 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
     row.doc.branch = True
     row.doc.values = {}
     row.doc.set_back = True
+    row.doc.interrupted = False
     row.doc.plan = unpack(found[1])[0]
+    frames = thoughts_in(found[1]).frames
+    gone = [f for f in row.doc.frames if f.id not in {kept.id for kept in frames}]
+    row.doc.frames = frames
     row.doc.facts = {name: fact for name, fact in row.doc.facts.items() if fact.step < target.step}
-    out: list[Event] = [ev.Rewound(to=target.step, epoch=row.epoch)]
+    by = row.doc.stop.by if row.doc.stop is not None else None
+    out: list[Event] = [
+        *give_up(gone, by, f"the run was rewound to step {target.step}"),
+        ev.Rewound(to=target.step, epoch=row.epoch),
+    ]
     row.doc.rewinds.append((row.epoch, target.step))
     left = [c for c in _all_ledgers(tx, row) if c.n in target.undoing and c.undo != "undone"]
     if left:

@@ -12,15 +12,17 @@ from standfast.errors import Fenced, NotStorable
 from standfast.events import Event
 from standfast.family import hold_at_cap
 from standfast.journal import Journal
+from standfast.loops import Rounds
 from standfast.outliving import still_left
 from standfast.plan import Plan
 from standfast.records import Hold, Residue, Spent, Status
-from standfast.rows import CallRow, RunRow, Stop
+from standfast.rows import CallRow, RunDoc, RunRow, Stop
 from standfast.run import Run
 from standfast.scope import Attempt, current_attempt
 from standfast.session import Session
-from standfast.snapshots import unpack
+from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import spent_before
+from standfast.stack import Stack
 from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
 from standfast.stops import enter, hold, said_in_step
@@ -88,7 +90,7 @@ class Supervisor:
         plan, raw = unpack(snapshot)
         state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
         s.step = row.step
-        s.repeated = row.doc.repeated
+        s.rounds = row.doc.rounds or Rounds()
         s.journal = Journal(row.id, row.epoch, row.step)
         s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn"}
         s.journal.values = dict(row.doc.values)
@@ -98,7 +100,7 @@ class Supervisor:
         s.shut = False
         s.outcomes = []
         scope = s.attempt = Attempt(row.attempt, s.wake.set)
-        run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step))
+        run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step), self._stack(snapshot))
         run.plan.changed = plan != row.doc.plan  # a step set back takes its changes of the plan back
         stepper = Stepper(s, scope, run)
         token = current_attempt.set(scope)
@@ -110,6 +112,18 @@ class Supervisor:
         scope.spawned.discard(task)
         task.add_done_callback(lambda _: s.wake.set())
         self._stepper = task
+
+    def _stack(self, snapshot: bytes) -> Stack:
+        """The frames as the step began with them; people see that a set-back took its changes back."""
+        thoughts = thoughts_in(snapshot)
+        frames = list(thoughts.frames)
+
+        def change(doc: RunDoc) -> None:
+            doc.frames = frames
+
+        if frames != self._s.row.doc.frames:
+            self._s.change(change)
+        return Stack(thoughts)
 
     async def _supervise(self) -> None:
         """Until the attempt is over: by itself, by a verb, or by a hold."""
@@ -237,11 +251,9 @@ class Supervisor:
         s = self._s
         await self.stop("pause")
         if s.row.status == "running":
-            s.note(
-                ev.StepSetBack(
-                    step=s.row.step, attempt=s.row.attempt, why="redirected" if s.row.doc.set_back else "overtaken"
-                )
-            )
+            doc = s.row.doc
+            why = "redirected" if doc.set_back else "a message came" if doc.interrupted else "overtaken"
+            s.note(ev.StepSetBack(step=s.row.step, attempt=s.row.attempt, why=why))
             await s.flushed()
 
     async def _hold(self) -> None:

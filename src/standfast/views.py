@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from standfast import budget as budgets
 from standfast.abc import Tx
 from standfast.codec import from_json
+from standfast.delivering import disposition, limits_of
 from standfast.errors import StoreDamaged
 from standfast.leases import proven_dead
 from standfast.records import (
@@ -18,6 +19,7 @@ from standfast.records import (
     Choice,
     Happened,
     Hold,
+    Json,
     MailView,
     Need,
     NotHappened,
@@ -25,8 +27,9 @@ from standfast.records import (
     Spent,
     Status,
 )
-from standfast.rows import CallRow, MailRow, RunRow
+from standfast.rows import CallRow, MailRow, RunRow, order_of
 from standfast.spending import family_spent
+from standfast.stack import frame_view, held_back, held_tokens
 from standfast.stops import pending_undos
 
 
@@ -34,6 +37,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
     """The run now; `doing` is what its driver says it waits for, if the driver is here."""
     doc = row.doc
     open_calls = tx.open_calls(row.n)
+    mail = tx.mail(row.n)
     spent = family_spent(tx, row)
     end = doc.ended_at if doc.ended_at is not None else now
     paused_for = doc.paused_for + (max(0.0, now - doc.paused_at) if doc.paused_at is not None else 0.0)
@@ -53,7 +57,9 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         created_at=row.created,
         budget=doc.budget,
         spent=spent,
-        mail=tuple(_mail(m) for m in tx.mail(row.n)),
+        frames=frames_of(tx, row, mail, now),
+        held_tokens=held_tokens(doc.frames),
+        mail=tuple(_mail(tx, row, m) for m in mail),
         needs=tuple(needs(row, open_calls, spent)),
         in_flight=tuple(row.named_in_flight),
         labels=doc.labels,
@@ -181,9 +187,27 @@ def _flying(call: CallRef, now: float, row: RunRow) -> str:
     return f"{flying} ({retrying})" if retrying else flying
 
 
-def _mail(mail: MailRow) -> MailView:
-    pending = f"from step {mail.not_before}" if mail.not_before else "at the next reading"
-    disposition = pending if mail.status == "pending" else f"{mail.status}"
+def frames_of(tx: Tx, row: RunRow, mail: list[MailRow], now: float) -> tuple[Json, ...]:
+    """The open frames, the active one last, each with what people have ordered about it."""
+    frames = row.doc.frames
+    if not frames:
+        return ()
+    limits = limits_of(tx, row)
+    orders = {str(order_of(m).get("frame")): m.text for m in mail if m.kind == "order" and m.status == "pending"}
+    return tuple(frame_view(f, now, limits, orders.get(f.id, "")) for f in frames)
+
+
+def _mail(tx: Tx, row: RunRow, mail: MailRow) -> MailView:
     return MailView(
-        mail.id, mail.kind, mail.text, mail.when, mail.by, mail.at, mail.status, mail.step, mail.reason, disposition
+        *(mail.id, mail.kind, mail.text, mail.when, mail.by, mail.at, mail.status, mail.step, mail.reason),
+        _pending(tx, row, mail) if mail.status == "pending" else mail.status,
     )
+
+
+def _pending(tx: Tx, row: RunRow, mail: MailRow) -> str:
+    """What a piece of mail waits for; of a message: what it was told, as things are now."""
+    if mail.kind == "message":
+        waits = held_back(mail.when, row.doc.frames, limits_of(tx, row)) if row.doc.frames else ""
+        if waits or row.status == "paused":
+            return disposition(row, mail, waits)
+    return f"from step {mail.not_before}" if mail.not_before else "at the next reading"

@@ -120,12 +120,25 @@ async def test_a_message_that_comes_in_mid_step_does_not_change_the_step_when_it
         await eventually(lambda: "think 0: " in world.log)
         answer = await run.message("hello")
         assert answer and answer.note == "after this step"
-        await run.message("quick", when="now")
         await runs.crash()
         await eventually(lambda: len(world.log) > 1)
         world.open.set()
-        assert await run.result(timeout=10) == [["quick"], ["hello"]]
+        assert await run.result(timeout=10) == [[], ["hello"]]
         assert world.log == ["think 0: ", "think 0: ", "think 1: hello"]
+
+
+async def test_a_message_for_now_sets_the_step_back_and_is_read_at_its_first_reading() -> None:
+    """R19, R23: the thought in flight is cut as on a pause; what can wait still waits."""
+    async with a_world() as (runs, world):
+        run = await runs.start(clerk, Task(steps=2))
+        await eventually(lambda: "think 0: " in world.log)
+        await run.message("hello")
+        answer = await run.message("quick", when="now")
+        assert answer and answer.note == "now"
+        await eventually(lambda: "think 0: quick" in world.log)
+        world.open.set()
+        assert await run.result(timeout=10) == [["quick"], ["hello"]]
+        assert world.log == ["think 0: ", "think 0: quick", "think 1: hello"]
 
 
 async def test_nothing_read_is_remembered_in_every_step() -> None:
@@ -134,12 +147,12 @@ async def test_nothing_read_is_remembered_in_every_step() -> None:
         open_again = world.shut_at("think 1: ")
         run = await runs.start(clerk, Task(steps=3))
         await eventually(lambda: "think 1: " in world.log)
-        await run.message("hello", when="now")
+        await run.message("hello")
         await runs.crash()
         await eventually(lambda: len(world.log) > 2)
         open_again.set()
-        assert await run.result(timeout=10) == [[], ["hello"], []]
-        assert world.log == ["think 0: ", "think 1: ", "think 1: ", "think 2: "]
+        assert await run.result(timeout=10) == [[], [], ["hello"]]
+        assert world.log == ["think 0: ", "think 1: ", "think 1: ", "think 2: hello"]
 
 
 async def test_in_the_last_step_of_a_run_that_reads_mail_it_gets_one_more_turn() -> None:

@@ -204,7 +204,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step that changes its mind writes twice",
         "gate.py",
-        "if id_ in s.journal.rows or s.row.doc.set_back or not s.journal.unasked_writes():",
+        "if id_ in s.journal.rows or s.row.doc.may_differ or not s.journal.unasked_writes():",
         "if True:",
         caught_by="a_changed_argument_does_not_send_twice",
     ),

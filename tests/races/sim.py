@@ -14,7 +14,7 @@ import itertools
 import random
 import sqlite3
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -178,12 +178,14 @@ class SeededIds:
 class Node(Runtime):
     """One process of the simulation."""
 
-    def __init__(self, name: str, path: Path, world: World, hooks: Hooks, rng: random.Random) -> None:
+    def __init__(
+        self, name: str, path: Path, world: World, hooks: Hooks, rng: random.Random, agents: Sequence[Any]
+    ) -> None:
         self.process = Process(world, name)
         loop = asyncio.get_running_loop()
         super().__init__(
             path,
-            AGENTS,
+            agents,
             provide={Process: self.process},
             clock=VirtualClock(loop),
             ids=SeededIds(name),
@@ -250,12 +252,13 @@ class Node(Runtime):
 class Sim:
     """What a scenario has at hand."""
 
-    def __init__(self, seed: int, loop: VirtualLoop, folder: str) -> None:
+    def __init__(self, seed: int, loop: VirtualLoop, folder: str, agents: Sequence[Any]) -> None:
         self.rng = random.Random(seed)
         self.world = World(random.Random(seed + 1), loop.time)
         self.hooks = Hooks(random.Random(seed + 2))
         self.path = Path(folder, "runs.db")
         self.nodes: list[Node] = []
+        self._agents = agents
         self._kept: set[asyncio.Task[None]] = set()
         self._open = contextlib.AsyncExitStack()
 
@@ -278,7 +281,7 @@ class Sim:
 
     async def another(self, name: str) -> Node:
         """One more process on the store, until the end of the others."""
-        node = Node(name, self.path, self.world, self.hooks, random.Random(self.rng.random()))
+        node = Node(name, self.path, self.world, self.hooks, random.Random(self.rng.random()), self._agents)
         self.nodes.append(node)
         return await self._open.enter_async_context(node)
 
@@ -300,14 +303,14 @@ def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
         yield
 
 
-def simulate(seed: int, scenario: Callable[[Sim], Any]) -> World:
+def simulate(seed: int, scenario: Callable[[Sim], Any], agents: Sequence[Any] = AGENTS) -> World:
     """Run one scenario in a loop, a store and a world of its own; gives the world, raises what it finds."""
     loop = VirtualLoop()
     errors: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: errors.append(context))
     try:
         with tempfile.TemporaryDirectory(prefix="standfast-race-") as folder:
-            sim = Sim(seed, loop, folder)
+            sim = Sim(seed, loop, folder, agents)
             with _stand_ins(loop, sim.hooks):
                 try:
                     loop.run_until_complete(scenario(sim))

@@ -2,11 +2,13 @@
 
 from standfast.verbs.answering import answer, approve, deny, resolve, time_out_questions
 from standfast.verbs.cancelling import cancel, cancel_one
+from standfast.verbs.framing import abandon, return_to
 from standfast.verbs.mailing import message, redirect
 from standfast.verbs.pausing import pause, pause_children, resume, resume_with_children, step_once
 from standfast.verbs.travelling import begin_rewind, edit, rewind
 
 __all__ = [
+    "abandon",
     "answer",
     "approve",
     "begin_rewind",
@@ -21,6 +23,7 @@ __all__ = [
     "resolve",
     "resume",
     "resume_with_children",
+    "return_to",
     "rewind",
     "step_once",
     "time_out_questions",

@@ -9,6 +9,7 @@ from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import Act, Ask, IsDead, saved, storable
+from standfast.delivering import disposition, waits_for_the_stack
 from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.records import Accepted, Answer, Choice, Refused, When
@@ -45,7 +46,7 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
                 row.attempt += 1
         else:
             mail.not_before = _next_step(tx, row)
-        return _deliver(tx, row, mail, f"redirect: {_short(text)}")
+        return deliver(tx, row, mail, f"redirect: {_short(text)}")
 
     return act
 
@@ -59,9 +60,14 @@ def message(text: str, data: JsonValue, when: When, mail_id: str) -> Act:
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         mail = MailRow(run=row.n, id=mail_id, kind="message", text=text, data=data, when=when, by=ask.by, at=tx.now)
+        waits = waits_for_the_stack(tx, row, when)
         if when != "now":
             mail.not_before = _next_step(tx, row)
-        return _deliver(tx, row, mail)
+        elif not waits:
+            row.doc.interrupted = True
+            if row.status == "running":
+                row.attempt += 1
+        return deliver(tx, row, mail, waits=waits)
 
     return act
 
@@ -72,19 +78,19 @@ def _next_step(tx: Tx, row: RunRow) -> int:
     return row.step + 1 if begun else row.step
 
 
-def _deliver(tx: Tx, row: RunRow, mail: MailRow, change: str = "") -> Accepted:
+def deliver(tx: Tx, row: RunRow, mail: MailRow, change: str = "", waits: str = "") -> Accepted:
     """Keep the mail, say what becomes of it, and wake a run that waits for some."""
     tx.insert_mail(mail)
-    disposition = _disposition(row, mail.when)
+    becomes = disposition(row, mail, waits)
     if change and row.status == "paused":
         row.doc.changed = "; ".join(filter(None, [row.doc.changed, change]))
         row.doc.redirected = [*row.doc.redirected, change]
-    events: list[Event] = [_received(mail, disposition)]
-    if row.status == "paused" and "waiting" in row.doc.holds:
+    events: list[Event] = [_received(mail, becomes)]
+    if row.status == "paused" and "waiting" in row.doc.holds and not waits:
         row.doc.holds.pop("waiting")
         events += queue_if_free(row, tx.now, "mail came")
     saved(tx, row, events)
-    return Accepted(tx.now, row.seq, tuple(row.named_in_flight), mail=mail.id, note=disposition)
+    return Accepted(tx.now, row.seq, tuple(row.named_in_flight), mail=mail.id, note=becomes)
 
 
 def _received(mail: MailRow, disposition: str) -> ev.MailReceived:
@@ -97,17 +103,6 @@ def _received(mail: MailRow, disposition: str) -> ev.MailReceived:
         disposition=disposition,
         data=mail.data,
     )
-
-
-def _disposition(row: RunRow, when: str) -> str:
-    if row.status == "paused":
-        return "read when the run is resumed"
-    if row.status == "queued":
-        return "read when the run starts"
-    if when == "now":
-        waits = [c.tool for c in row.in_flight if c.effect in ("write", "irreversible")]
-        return f"waiting for {', '.join(waits)}" if waits else "now"
-    return "after this step"
 
 
 def _short(text: str) -> str:

@@ -1,0 +1,34 @@
+"""What people want done to frames, carried out by the step that finds it: abandon one, or return to one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from standfast import events as ev
+from standfast.rows import order_of
+
+if TYPE_CHECKING:
+    from standfast.run import Run
+    from standfast.session import Session
+
+
+async def carry_out_orders(session: Session, run: Run[Any], *, last: bool) -> None:
+    """Do what is ordered; at the end of a step also find that a frame is no longer there."""
+    n = session.row.n
+    pending = session.env.store.read(lambda tx: tx.pending_mail(n))
+    for mail in pending:
+        order = order_of(mail)
+        if order.get("order") not in ("abandon", "return_to") or mail.id in run.mail_read or mail.id in run.mail_before:
+            continue
+        frame = run.thoughts.stack.find(str(order["frame"]))
+        if frame is None:
+            if not last:
+                continue  # this step may be about to open it again
+            text = f"{order['frame']} is not open any more"
+            session.note(ev.VerbNoted(verb=str(order["order"]), by=mail.by, text=text))
+        elif order["order"] == "abandon":
+            await run.thoughts.abandon(frame.id, mail.by, str(order["reason"]))
+            run.abandoned.append((frame, str(order["reason"])))
+        else:
+            await run.thoughts.return_to(frame.id)
+        run.mail_read.append(mail.id)
