@@ -325,6 +325,22 @@ async def test_requests_count_into_the_budget(server: LoopbackProvider) -> None:
         assert await run.result(timeout=30) == ["1", "2", "3"]
 
 
+async def test_a_step_that_sends_requests_is_not_taken_for_an_idle_one(server: LoopbackProvider) -> None:
+    """Its state stays as it is, but it does something: the loop watch does not hold it for that."""
+    server.will(*[says("tick")] * 6)
+
+    async with openai_client(server) as client:
+
+        @agent("polls", budget=Budget(repeats=3))
+        async def polls(run: Run[Nothing]) -> Done[int] | None:
+            await whole(client)
+            return Done(run.step) if run.step == 5 else None
+
+        async with Runtime(":memory:", agents=[polls]) as r:
+            run = await r.start(polls, Nothing())
+            assert await run.result(timeout=30) == 5
+
+
 async def test_the_cap_holds_in_the_midst_of_a_step(server: LoopbackProvider) -> None:
     """R17: a framework that loops inside one step is held all the same; the step is taken again."""
     server.will(*map(says, "12345"))
