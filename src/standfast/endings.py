@@ -123,7 +123,10 @@ class Endings:
             if not _boundary_counts(row, boundary):
                 return None, [], None
             events = _take_boundary(tx, row, boundary)
-            if row.status == "running" and not self._readable(tx, row, boundary):
+            readable = self._readable(tx, row, boundary)
+            if readable and row.doc.turn_given_for != _named(readable):
+                row.doc.turn_given_for = _named(readable)
+            elif row.status == "running":
                 hold(row, "waiting", tx.now, "until mail comes")
                 row.doc.step_once = False
                 row.doc.stop = None
@@ -133,12 +136,12 @@ class Endings:
 
         await self._s.write(act)
 
-    def _readable(self, tx: Tx, row: RunRow, boundary: Boundary) -> bool:
-        """Is there mail that the next step would get? Messages that wait for the stack do not keep an idle run busy."""
-        frames = thoughts_in(boundary.snapshot).frames
+    def _readable(self, tx: Tx, row: RunRow, boundary: Boundary) -> list[MailRow]:
+        """Mail that the next step would get. What waits for the stack, or was left unread, keeps no idle run busy."""
         pending = tx.pending_mail(row.n)
         messages = [m for m in pending if m.kind == "message"]
-        return len(messages) < len(pending) or bool(deliverable(messages, frames, self._s.agent.limits))
+        ready = deliverable(messages, thoughts_in(boundary.snapshot).frames, self._s.agent.limits)
+        return [m for m in pending if m.kind != "message" or m in ready]
 
     async def held_for_error(self, error: ErrorInfo) -> None:
         """paused(error), with the traceback kept: nothing is lost, a fix and a resume go on."""

@@ -68,10 +68,12 @@ class OpenFrame:
 
     @property
     def goal(self) -> str:
+        """What it is for."""
         return self._now().goal
 
     @property
     def steps(self) -> tuple[str, ...]:
+        """The titles of its steps."""
         return self._now().steps
 
     @property
@@ -86,6 +88,7 @@ class OpenFrame:
 
     @property
     def status(self) -> str:
+        """active, held, finished or abandoned."""
         return self._now().status
 
     @property
@@ -301,7 +304,8 @@ class Frames:
         if not self.current:
             return
         returned = self.stack.told()
-        lines = [*(line[:1].upper() + line[1:] for line in returned), *on_hold(self.stack.frames, self._now())]
+        back = [returned[:1].upper() + returned[1:]] if returned else []
+        lines = [*back, *on_hold(self.stack.frames, self._now())]
         name, said = f"reply:{nth}", f"{mail or ''}\n{text}"
         if self._s.journal.values.get(name) == said:
             self._show([])
