@@ -12,6 +12,7 @@ from standfast.commit import Boundary, orders_taken
 from standfast.control import Ask, nobody_is_dead
 from standfast.delivering import deliverable
 from standfast.events import Event
+from standfast.person_steps import take_person_boundary
 from standfast.rows import ErrorInfo, MailRow, RunRow, Stop
 from standfast.snapshots import thoughts_in
 from standfast.stack import give_up
@@ -39,6 +40,8 @@ class Endings:
             await self._done(turn)
         elif turn.kind == "idle":
             await self._idle(turn)
+        elif turn.kind == "performed":
+            await self._performed(turn)
         elif turn.kind == "error" and turn.error is not None:
             await self.held_for_error(turn.error)
 
@@ -133,6 +136,18 @@ class Endings:
                 enter(row, "paused", tx.now)
                 events.append(ev.RunPaused(holds=["waiting"], text="until mail comes"))
             return None, events, boundary.snapshot
+
+        await self._s.write(act)
+
+    async def _performed(self, turn: Turn) -> None:
+        """A person's step is over: the run is theirs again."""
+        boundary = turn.boundary
+        assert boundary is not None
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            if not _boundary_counts(row, boundary) or row.doc.person is None:
+                return None, [], None
+            return None, take_person_boundary(tx, row, boundary, turn.value), boundary.snapshot
 
         await self._s.write(act)
 
@@ -267,6 +282,7 @@ def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
     row.spent.steps += 1
     row.doc.values = {}
     row.doc.retrying = {}
+    row.doc.set_aside = None
     row.doc.set_back = False
     row.doc.interrupted = False
     row.doc.branch = False

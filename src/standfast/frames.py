@@ -187,7 +187,10 @@ class Frames:
         if known is None:
             kind: FrameKind = "task" if message is None else message.when
             mail = None if message is None else message.id
-            frame, events = self.stack.open(goal, steps, kind, mail, self._now(), self._limits, self._facts)
+            always = message is not None and message.always
+            frame, events = self.stack.open(
+                goal, steps, kind, mail, self._now(), self._limits, self._facts, always=always
+            )
             self._show(events)
             return frame
         if known.status == "held":
@@ -278,8 +281,9 @@ class Frames:
 
     async def _verdict(self, frame: Frame, since: float | None, word: str) -> str:
         """Why a return to this frame is no continuation; a repeated step with finished calls hears the same again."""
-        n = self._judged[frame.id] = self._judged.get(frame.id, 0) + 1
-        name = f"frame:{frame.id}:{n}"
+        name = f"frame:{frame.id}:{frame.goal}:{word}"  # a step that does something first may ask for another return
+        n = self._judged[name] = self._judged.get(name, 0) + 1
+        name = f"{name}:{n}"
         journal = self._s.journal
         known = journal.values.get(name)
         if isinstance(known, str) and any(row.status == "finished" for row in journal.rows.values()):

@@ -175,10 +175,12 @@ class Stack:
         now: float,
         limits: Limits,
         facts: dict[str, Fact],
+        *,
+        always: bool = False,
     ) -> tuple[Frame, list[Event]]:
-        """Put a new frame on top, whatever was there on hold; StackFull if there is no room."""
+        """Put a new frame on top, whatever was there on hold; StackFull if there is no room, unless it is `always`."""
         full = no_room(self.frames, limits)
-        if full:
+        if full and not always:
             raise StackFull(
                 f"{goal!r} cannot be begun: {full}", hint="finish or abandon a frame first; limits are the agent's"
             )

@@ -38,7 +38,10 @@ class History:
         number = self.count
         within = [self.task(word, depth + 1) for _ in range(rng.choice((0, 0, 0, 1)) if depth < 2 else 0)]
         task = Task(
-            goal=f"{word} {number}", steps=rng.choice((0, 1, 1, 2, 3)), within=within, tokens=rng.choice((0, 0, 300, 600))
+            goal=f"{word} {number}",
+            steps=rng.choice((0, 1, 1, 2, 3)),
+            within=within,
+            tokens=rng.choice((0, 0, 300, 600)),
         )
         self.cost[task.goal] = task.tokens
         return task

@@ -61,6 +61,8 @@ class Model:
     def __init__(self, cap: int, expiry: float, tokens_cap: int, cost: dict[str, int], one_by_one: bool) -> None:
         self.cap, self.expiry, self.tokens_cap, self.cost, self.one_by_one = cap, expiry, tokens_cap, cost, one_by_one
         self.now = Place()
+        self.hears: set[tuple[str, str]] = set()  # verdicts on returns, in this step
+        self.heard: set[tuple[str, str]] = set()  # the same of its earlier attempts
         self.shown: list[Thought] | None = None  # what people see of an attempt that is over
         self.before: dict[int, Place] = {0: Place()}  # at the boundary before each step
         self.step = 0
@@ -119,18 +121,29 @@ class Model:
 
     def _one(self, event: Any) -> None:
         frames = (ev.FrameOpened, ev.FrameAdvanced, ev.FrameHeld, ev.FrameReturned, ev.FrameFinished)
-        if self.awaits_return and isinstance(event, (*frames[:3], frames[4], ev.FrameAbandoned, ev.Emitted, ev.StepFinished)):
+        if self.awaits_return and isinstance(
+            event, (*frames[:3], frames[4], ev.FrameAbandoned, ev.Emitted, ev.StepFinished)
+        ):
             raise Broken(f"{self.awaits_return} was uncovered and not returned to")
         if isinstance(event, (*frames, ev.Emitted)):
             self.shown = None
         reader = getattr(self, f"_{event.type}", None)
         if reader is not None:
             reader(event)
-        if getattr(event, "status", None) in ("queued", "running", "pausing", "paused", "cancelling", "done", "cancelled"):
+        if getattr(event, "status", None) in (
+            "queued",
+            "running",
+            "pausing",
+            "paused",
+            "cancelling",
+            "done",
+            "cancelled",
+        ):
             self.status = event.status
 
     def _again(self) -> None:
         self.shown = self.shown or self.now.stack
+        self.heard |= self.hears
         self.now = deepcopy(self.before[self.step])
         self.awaits_return = None
         self.moved.clear()
@@ -148,6 +161,7 @@ class Model:
         if event.step != self.step:
             raise Broken(f"step {event.step} ended, but the run was at {self.step}")
         self.step += 1
+        self.hears, self.heard = set(), set()
         self.before[self.step] = deepcopy(self.now)
         self.known.pop(self.step, None)
 
@@ -221,12 +235,22 @@ class Model:
         if thought.held_at is not None:
             held = event.at - thought.held_at
             near = abs(held - self.expiry) < 0.5  # the clock of the step and that of its commit are not the same
-            if not near and event.reconstructed != (held > self.expiry):
+            again = (event.frame, event.why) in self.heard  # a repeated step hears what it heard
+            self.hears.add((event.frame, event.why))
+            if not near and not again and event.reconstructed != (held > self.expiry):
                 raise Broken(f"{event.frame} was held {held:.0f} s: {event.text}")
         elif not event.reconstructed:
             raise Broken(f"{event.frame} was returned to without having been left")
-        word = f"reconstruction of {thought.goal}, not a continuation: " if event.reconstructed else f"back to {thought.goal}"
-        if not event.text.startswith(word) or not event.text.endswith(thought.place) or (event.reconstructed and not event.why):
+        word = (
+            f"reconstruction of {thought.goal}, not a continuation: "
+            if event.reconstructed
+            else f"back to {thought.goal}"
+        )
+        if (
+            not event.text.startswith(word)
+            or not event.text.endswith(thought.place)
+            or (event.reconstructed and not event.why)
+        ):
             raise Broken(f"said {event.text!r}, with {thought.goal} {thought.place}")
         others = [t for t in self.now.stack if t is not thought]
         if by_choice:
@@ -251,7 +275,8 @@ class Model:
             return
         thought = self._find(event.frame)
         orders = [m for m in self.mail.values() if m.kind == "order" and m.state == "pending"]
-        if not any(m.data == {"order": "abandon", "frame": event.frame, "reason": event.reason} for m in orders):
+        said = {"order": "abandon", "goal": event.goal, "reason": event.reason}
+        if not any(said.items() <= m.data.items() for m in orders):
             raise Broken(f"nobody asked for {event.frame} to be given up")
         self.moved.add(event.frame)
         self._leaves(thought)
@@ -270,7 +295,9 @@ class Model:
         letter = Letter(event.mail, event.kind, event.when, event.disposition, event.data, event.by)
         self.mail[event.mail] = letter
         if event.kind == "message" and not self.told(letter):
-            raise Broken(f"told {letter.disposition!r} in {self.status} with {[(t.kind, t.goal) for t in self.now.stack]}")
+            raise Broken(
+                f"told {letter.disposition!r} in {self.status} with {[(t.kind, t.goal) for t in self.now.stack]}"
+            )
 
     def _emitted(self, event: ev.Emitted) -> None:
         if event.name == "asked":
@@ -290,7 +317,9 @@ class Model:
         ready = [m for m in ready if not self.waits(m.when, self.now.stack)]
         if before is not None:
             ready = [m for m in ready if m.when == "now" or m.id in before]
-            ready += [self.mail[m] for m in before if m in pending and self._is_pending(m) and self.mail[m] not in ready]
+            ready += [
+                self.mail[m] for m in before if m in pending and self._is_pending(m) and self.mail[m] not in ready
+            ]
         else:
             ready = [m for m in ready if m.when == "now" or self._may_begin(m, step)]
         expected = sorted(ready, key=lambda m: (URGENCY[m.when], pending.index(m.id)))

@@ -38,7 +38,7 @@ def _order(order: FrameOrder, frame: str, why: str, mail_id: str) -> Act:
         known = next((m for m in tx.pending_mail(row.n) if _says(m, order, found.id)), None)
         if known is not None:
             return Accepted(tx.now, row.seq, mail=known.id, note="ordered already; carried out by the next step")
-        data: Json = {"order": order, "frame": found.id, "reason": why}
+        data: Json = {"order": order, "frame": found.id, "goal": found.goal, "reason": why}
         mail = MailRow(
             run=row.n, id=mail_id, kind="order", text=_text(order, found, why), data=data, when="next", by=ask.by
         )
