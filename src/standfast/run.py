@@ -218,7 +218,7 @@ class Run(Generic[S]):
         said = to if isinstance(to, str) and text is None else text
         if said is None:
             raise Misuse("a reply needs a text", hint="run.reply(message, text) or run.reply(text)")
-        self.thoughts.reply(mail, arguments.text("text", said), self._count("reply"))
+        self.thoughts.reply(mail, arguments.text("text", said))
 
     # --- notes --------------------------------------------------------------------------------------
 

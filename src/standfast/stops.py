@@ -288,6 +288,10 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
     gone = [f for f in row.doc.frames if f.id not in {kept.id for kept in frames}]
     row.doc.frames = frames
     row.doc.facts = {name: fact for name, fact in row.doc.facts.items() if fact.step < target.step}
+    for mail in tx.pending_mail(row.n):
+        if mail.not_before > target.step:  # it waited for a step that is far ahead again
+            mail.not_before = target.step
+            tx.update_mail(mail)
     by = row.doc.stop.by if row.doc.stop is not None else None
     out: list[Event] = [
         *dropped,

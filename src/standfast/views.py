@@ -194,8 +194,8 @@ def frames_of(tx: Tx, row: RunRow, mail: list[MailRow], now: float) -> tuple[Jso
     if not frames:
         return ()
     limits = limits_of(tx, row)
-    orders = {str(order_of(m).get("frame")): m.text for m in mail if m.kind == "order" and m.status == "pending"}
-    return tuple(frame_view(f, now, limits, orders.get(f.id, "")) for f in frames)
+    orders = {str(order_of(m).get("goal")): m.text for m in mail if m.kind == "order" and m.status == "pending"}
+    return tuple(frame_view(f, now, limits, orders.get(f.goal, "")) for f in frames)
 
 
 def _mail(tx: Tx, row: RunRow, mail: MailRow) -> MailView:

@@ -15,7 +15,7 @@ from tests.frames.model import Model
 from tests.frames.thinker import CAP, EXPIRY, TOKENS, Mind, Task, thinker
 from tests.races.sim import Node, Sim, simulate
 
-from standfast import Accepted, Handle, Refused, RunView, TooLate
+from standfast import Accepted, CallFailed, Handle, Happened, Misuse, NotHappened, Refused, RunView, TooLate
 from standfast import events as ev
 from standfast.records import ENDED
 
@@ -29,6 +29,8 @@ class History:
         self.sim, self.nodes, self.rng = sim, nodes, sim.rng
         self.cost: dict[str, int] = {}
         self.count = 0
+        self.performs: list[asyncio.Future[Any]] = []
+        self.not_before: dict[str, int] = {}  # the first step that each message may be read in, when it was sent
         self.notes: dict[str, str] = {}  # what each message's sender was told
         self.run: Handle[Any] = nodes[0].handle("")
 
@@ -59,8 +61,8 @@ class History:
         for _ in range(rng.randrange(2, 10)):
             await asyncio.sleep(rng.choice(GAPS))
             act = rng.choices(
-                (self.write, self.pause, self.order, self.crash, self.rewind, self.cancel, self.redirect),
-                weights=(10, 2, 5, 3, 1, 0.4, 1),
+                (self.write, self.pause, self.order, self.crash, self.rewind, self.cancel, self.redirect, self.take),
+                weights=(10, 2, 5, 3, 1, 0.4, 1, 2),
             )[0]
             await act()
         await self.to_the_end()
@@ -69,10 +71,14 @@ class History:
         for _ in range(self.rng.choice((1, 1, 2))):
             when: Any = self.rng.choice(("now", "next", "next", "later"))
             task = self.task(when)
-            answer = await self.node.handle(self.run.id).message(task.goal, task.model_dump(), when)
-            if isinstance(answer, Accepted):
-                assert answer.mail is not None
-                self.notes[answer.mail] = answer.note
+            await self.say(task, when)
+
+    async def say(self, task: Task, when: Any) -> None:
+        answer = await self.here.message(task.goal, task.model_dump(), when)
+        if isinstance(answer, Accepted):
+            assert answer.mail is not None
+            self.notes[answer.mail] = answer.note
+            self.not_before |= self.run._read(lambda tx, row: {m.id: m.not_before for m in tx.mail(row.n) if m.id == answer.mail})
 
     async def pause(self) -> None:
         await self.here.pause()
@@ -82,6 +88,18 @@ class History:
         if self.rng.random() < 0.3:
             await self.order()
         await self.here.resume()
+
+    async def take(self) -> None:
+        """A person takes the run over and performs a tool or two; sometimes a crash comes between."""
+        await self.here.take_over(by="eve")
+        for n in range(self.rng.randrange(3)):
+            name = self.rng.choice(("act", "act", "think", "no such tool"))
+            self.performs.append(asyncio.ensure_future(self.here.perform(name, {"what": f"eve {self.count} {n}"})))
+            await asyncio.sleep(self.rng.choice(GAPS))
+            if self.rng.random() < 0.3:
+                await self.rng.choice((self.crash, self.write, self.pause))()
+        if self.rng.random() < 0.8:
+            await self.here.hand_back("over to you")
 
     async def order(self) -> None:
         frames = (await self.here.view()).frames
@@ -118,46 +136,57 @@ class History:
     async def to_the_end(self) -> None:
         """People answer whatever stands in the way, until the run has ended."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + 2000
+        end, tries = loop.time() + 2000, 0
         while (view := await self.run.view()).status not in ENDED:
             assert loop.time() < end, view
+            assert tries < 50, (tries, view)
             if view.status == "paused":
+                tries += 1
                 await self.settle(view)
             await asyncio.sleep(0.5)
+        await asyncio.wait_for(asyncio.gather(*self.performs, return_exceptions=True), 100)
+        for one in self.performs:
+            error = one.exception()
+            assert error is None or isinstance(error, Misuse | CallFailed), error
 
     async def settle(self, view: RunView) -> None:
-        if "waiting" in view.holds:
+        if view.holds == ("waiting",):
             task = Task(goal=f"end {self.count}")
             self.count += 1
-            await self.run.message(task.goal, task.model_dump(), "now" if self.rng.random() < 0.5 else "next")
+            await self.say(task, "now" if self.rng.random() < 0.5 else "next")
             if view.frames:
                 await self.run.abandon(str(view.frames[-1]["id"]), "so that it ends")
             return
         for need in view.needs:
             if need.kind == "doubt":
-                await self.run.choose(need, need.choices[1])
+                happened = self.sim.world.happened(str(need.call))
+                await self.run.choose(need, Happened("it did") if happened else NotHappened())
         if "error" in view.holds:
-            assert "frames are open" in view.error, view.traceback
+            expected = "frames are open" in view.error or "could not be undone" in view.waiting_for
+            assert expected, (view.error, view.waiting_for, view.traceback)
             for frame in view.frames:
                 await self.run.abandon(str(frame["id"]), "it is held up")
+        if "taken" in view.holds:
+            await self.run.hand_back("so that it ends")
         await self.run.resume()
 
     async def check(self) -> None:
         rows = self.run._read(lambda tx, row: [e for _, es in tx.record(row.n, 0, 100_000) for e in es])
         model = Model(CAP, EXPIRY, TOKENS, self.cost, self.mind.one_by_one)
-        mail = self.run._read(lambda tx, row: tx.mail(row.n))
-        model.not_before = {m.id: m.not_before for m in mail}
+        model.not_before = self.not_before
         model.read(rows)
         received = {e.mail: e.disposition for e in rows if isinstance(e, ev.MailReceived)}
         for id_, note in self.notes.items():
             assert received[id_] == note, (received[id_], note)
+        effects = [s.key for s in self.sim.world.seen if s.what == "effect"]
+        assert len(effects) == len(set(effects)), "an effect took place twice"
         view = await self.run.view()
         assert view.frames == (), view.frames
         assert {m.id: m.status for m in view.mail} == {m.id: m.state for m in model.mail.values()}
         self.model = model
 
 
-totals = {"returns": 0, "reconstructions": 0, "holds": 0, "waited": 0, "crashes": 0}
+totals = {"returns": 0, "reconstructions": 0, "holds": 0, "waited": 0, "performed": 0, "crashes": 0}
 
 
 async def story(sim: Sim) -> None:
@@ -167,7 +196,7 @@ async def story(sim: Sim) -> None:
         history = History(sim, nodes)
         await history.play()
         await history.check()
-        for name in ("returns", "reconstructions", "holds"):
+        for name in ("returns", "reconstructions", "holds", "performed"):
             totals[name] += getattr(history.model, name)
         totals["waited"] += sum("held" in note or "later" in note for note in history.notes.values())
         totals["crashes"] += sum(node.process.life for node in nodes)

@@ -42,6 +42,10 @@ class Letter:
     by: str | None
     state: str = "pending"
 
+    @property
+    def handed_back(self) -> bool:
+        return self.kind == "message" and "handed_back" in self.data
+
 
 @dataclass(slots=True)
 class Place:
@@ -61,6 +65,7 @@ class Model:
     def __init__(self, cap: int, expiry: float, tokens_cap: int, cost: dict[str, int], one_by_one: bool) -> None:
         self.cap, self.expiry, self.tokens_cap, self.cost, self.one_by_one = cap, expiry, tokens_cap, cost, one_by_one
         self.now = Place()
+        self.heard_before: set[tuple[str, str]] = set()
         self.hears: set[tuple[str, str]] = set()  # verdicts on returns, in this step
         self.heard: set[tuple[str, str]] = set()  # the same of its earlier attempts
         self.shown: list[Thought] | None = None  # what people see of an attempt that is over
@@ -72,6 +77,9 @@ class Model:
         self.moved: set[str] = set()  # frames that orders were carried out on, in this attempt
         self.given_up: list[str] = []  # by a rewind or an end, in this commit
         self.status = "queued"
+        self.taken = False
+        self.reads_mail = False
+        self.performed = 0
         self.ended: dict[str, str] = {}  # frames that have left the stack for good
         self.opened: set[str] = set()
         self.returns = self.reconstructions = self.holds = 0
@@ -97,6 +105,8 @@ class Model:
         return self._told(letter, self.now.stack) or (self.shown is not None and self._told(letter, self.shown))
 
     def _told(self, letter: Letter, stack: list[Thought]) -> bool:
+        if letter.handed_back:
+            return letter.disposition == "read first"
         why = self.waits(letter.when, stack)
         if letter.when == "now" and self.status == "running":
             why = why or self.waits("now", self.before[self.step].stack)
@@ -104,6 +114,8 @@ class Model:
         words = {"later": "later: when nothing else", "full": "the stack is full", "tokens": "tokens, the cap"}
         if why and words.get(why, "is finished") not in said:
             return False
+        if self.taken:
+            return said.startswith("read when the run is handed back")
         if self.status in ("queued", "paused"):
             return said.startswith("read when the run")
         return bool(why) or said == "after this step" or (letter.when == "now" and said.startswith(("now", "waiting")))
@@ -121,25 +133,15 @@ class Model:
 
     def _one(self, event: Any) -> None:
         frames = (ev.FrameOpened, ev.FrameAdvanced, ev.FrameHeld, ev.FrameReturned, ev.FrameFinished)
-        if self.awaits_return and isinstance(
-            event, (*frames[:3], frames[4], ev.FrameAbandoned, ev.Emitted, ev.StepFinished)
-        ):
+        moves = (*frames[:3], frames[4], ev.FrameAbandoned, ev.Emitted, ev.StepFinished)
+        if self.awaits_return and isinstance(event, moves):
             raise Broken(f"{self.awaits_return} was uncovered and not returned to")
         if isinstance(event, (*frames, ev.Emitted)):
             self.shown = None
         reader = getattr(self, f"_{event.type}", None)
         if reader is not None:
             reader(event)
-        if getattr(event, "status", None) in (
-            "queued",
-            "running",
-            "pausing",
-            "paused",
-            "cancelling",
-            "done",
-            "cancelled",
-        ):
-            self.status = event.status
+        self.status = getattr(event, "status", self.status)
 
     def _again(self) -> None:
         self.shown = self.shown or self.now.stack
@@ -161,9 +163,25 @@ class Model:
         if event.step != self.step:
             raise Broken(f"step {event.step} ended, but the run was at {self.step}")
         self.step += 1
+        self.heard_before = self.hears | self.heard
         self.hears, self.heard = set(), set()
         self.before[self.step] = deepcopy(self.now)
         self.known.pop(self.step, None)
+
+    def _taken_over(self, event: ev.TakenOver) -> None:
+        self.taken = True
+
+    def _handed_back(self, event: ev.HandedBack) -> None:
+        self.taken = False
+
+    def _person_acted(self, event: ev.PersonActed) -> None:
+        """A person's step: the agent's own, if one was under way, is the next one now, with all it knew."""
+        if not self.taken:
+            raise Broken("a person acted in a run that they had not taken over")
+        self.performed += 1
+        self.heard = self.heard_before
+        if event.step in self.known:
+            self.known[event.step + 1] = self.known.pop(event.step)
 
     def _rewound(self, event: ev.Rewound) -> None:
         back = self.before[event.to]
@@ -171,6 +189,8 @@ class Model:
         if set(self.given_up) not in [seen - kept for seen in self._visible()]:
             raise Broken(f"a rewind to {kept} from one of {self._visible()} said {self.given_up}")
         self.given_up.clear()
+        for id_ in self.mail:
+            self.not_before[id_] = min(self.not_before.get(id_, 0), event.to)
         self.step = event.to
         self.known = {}
         for id_ in [i for i in self.ended if i in {t.id for t in back.stack}]:
@@ -182,6 +202,10 @@ class Model:
         return [{t.id for t in stack} for stack in (self.now.stack, self.shown) if stack is not None]
 
     # --- frames -----------------------------------------------------------------------------------------
+
+    @property
+    def _kinds(self) -> list[tuple[str, str]]:
+        return [(t.kind, t.goal) for t in self.now.stack]
 
     def _top(self) -> Thought | None:
         return self.now.stack[-1] if self.now.stack else None
@@ -296,7 +320,7 @@ class Model:
         self.mail[event.mail] = letter
         if event.kind == "message" and not self.told(letter):
             raise Broken(
-                f"told {letter.disposition!r} in {self.status} with {[(t.kind, t.goal) for t in self.now.stack]}"
+                f"told {letter.disposition!r} in {self.status} with {self._kinds}"
             )
 
     def _emitted(self, event: ev.Emitted) -> None:
@@ -311,10 +335,12 @@ class Model:
     def _asked(self, data: Any) -> None:
         """What a reading gave must be what the stack allowed, no more and no less."""
         step, pending, got = data["step"], data["pending"], data["got"]
+        waiting = [m for m in pending if self._is_pending(m) and self._may_begin(self.mail[m], step)]
+        self.reads_mail = self.reads_mail or bool(waiting)
         before = self.known.get(step)
         # A boundary and the next step may share a commit: what this step read is said before that boundary is.
         ready = [self.mail[m] for m in pending if self._is_pending(m)]
-        ready = [m for m in ready if not self.waits(m.when, self.now.stack)]
+        ready = [m for m in ready if m.handed_back or not self.waits(m.when, self.now.stack)]
         if before is not None:
             ready = [m for m in ready if m.when == "now" or m.id in before]
             ready += [
@@ -325,7 +351,7 @@ class Model:
         expected = sorted(ready, key=lambda m: (URGENCY[m.when], pending.index(m.id)))
         ids = [m.id for m in expected][: 1 if self.one_by_one else None]
         if got != ids:
-            raise Broken(f"a reading gave {got}, not {ids}; {[(t.kind, t.goal) for t in self.now.stack]}")
+            raise Broken(f"a reading gave {got}, not {ids}; {self._kinds}")
         self.known[step] = got
 
     def _is_pending(self, id_: str) -> bool:
@@ -347,6 +373,8 @@ class Model:
     def _mail_returned(self, event: ev.MailReturned) -> None:
         if self.mail[event.mail].state != "pending" or not event.reason:
             raise Broken(f"{event.mail} was {self.mail[event.mail].state} and is returned")
+        if self.reads_mail and event.reason.startswith("ended") and self.mail[event.mail].kind == "message":
+            raise Broken(f"{event.mail} was given back unread, by a run that reads its mail")
         self.mail[event.mail].state = "returned"
 
     def _replied(self, event: ev.Replied) -> None:

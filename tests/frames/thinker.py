@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
-from tests.races.world import Process
+from tests.races.world import Body, Process
 
-from standfast import Done, Idle, Run, agent, tool, use
+from standfast import Done, Idle, Run, agent, idempotency_key, tool, use
 
 CAP = 3
 EXPIRY = 8.0
@@ -32,6 +32,7 @@ class Mind(BaseModel):
     idles: bool = False  # waits for mail at the end, until it is told to end
     over: bool = False
     heard: list[str] = []
+    handed_back: list[list[str]] = []
 
 
 peek: dict[str, Callable[[str], list[str]]] = {}  # what is pending in the store, at this very moment
@@ -47,8 +48,10 @@ async def think(what: str) -> str:
 @tool
 async def act(what: str) -> str:
     process = use(Process)
+    body = Body(process, "act", idempotency_key())
     await asyncio.sleep(process.world.rng.choice((0.0, 0.02, 0.3, 5.0)))
-    process.world.note("acted", what)
+    body.end("effect")
+    await asyncio.sleep(process.world.rng.choice((0.0, 0.0, 0.02)))
     return what
 
 
@@ -77,6 +80,10 @@ async def _read(run: Run[Mind]) -> None:
     for message in messages:
         run.state.heard.append(message.id)
         data: Any = message.data
+        if message.always:
+            run.state.handed_back.append([one["tool"] for one in data["performed"]])
+            run.reply(message, "thank you")
+            continue
         task = Task.model_validate(data)
         if len(run.frames) >= CAP or sum(f.tokens for f in run.frames) > TOKENS:
             run.reply(message, "noted")  # read together with others that stayed open: no room for a frame of its own

@@ -14,6 +14,7 @@ from standfast.codec import JsonSchema
 from standfast.control import Act, Ask, saved, stop_by, storable
 from standfast.errors import Misuse
 from standfast.events import Event
+from standfast.json_values import is_object
 from standfast.records import Accepted, Answer, Choice, Hold, Json, Refused
 from standfast.rows import MailRow, PersonCall, Resume, RunRow, Taken
 from standfast.stops import drop_person, enter, hold
@@ -48,8 +49,8 @@ def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
 def perform(tool: str, args: JsonValue, mail_id: str) -> Act:
     """A person performs a tool: the run's next step is that, and then it is theirs again."""
     arguments.text("tool", tool)
-    plain = from_json(storable({} if args is None else args))
-    if not isinstance(plain, dict):
+    plain: JsonValue = from_json(storable({} if args is None else args))
+    if not is_object(plain):
         raise Misuse(f"arguments are given by name, not as {args!r}", hint='for example perform("look", {"n": 1})')
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
