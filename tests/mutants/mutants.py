@@ -45,8 +45,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a refused call goes on",
         "gate.py",
-        "        if not admission.admitted:\n            await run.scope.park()",
-        "        if False:\n            await run.scope.park()",
+        "        if not admission.admitted:\n            await park()",
+        "        if False:\n            await park()",
         hint=258,
     ),
     Mutant(
