@@ -78,7 +78,9 @@ class History:
         if isinstance(answer, Accepted):
             assert answer.mail is not None
             self.notes[answer.mail] = answer.note
-            self.not_before |= self.run._read(lambda tx, row: {m.id: m.not_before for m in tx.mail(row.n) if m.id == answer.mail})
+            self.not_before |= self.run._read(
+                lambda tx, row: {m.id: m.not_before for m in tx.mail(row.n) if m.id == answer.mail}
+            )
 
     async def pause(self) -> None:
         await self.here.pause()

@@ -319,9 +319,7 @@ class Model:
         letter = Letter(event.mail, event.kind, event.when, event.disposition, event.data, event.by)
         self.mail[event.mail] = letter
         if event.kind == "message" and not self.told(letter):
-            raise Broken(
-                f"told {letter.disposition!r} in {self.status} with {self._kinds}"
-            )
+            raise Broken(f"told {letter.disposition!r} in {self.status} with {self._kinds}")
 
     def _emitted(self, event: ev.Emitted) -> None:
         if event.name == "asked":

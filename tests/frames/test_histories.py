@@ -1,4 +1,4 @@
-"""Thoughts, messages and people over random histories with crashes: 1,000 seeds, 10,000 and more in a soak (R19-R24)."""
+"""Thoughts, messages and people in random histories with crashes: 1,000 seeds, 12,000 in a soak (R19-R24)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,9 @@ async def clerk(run: Run[Desk]) -> Done[list[str]] | None:
     state = run.state
     for message in run.take_messages(limit=1):
         state.seen.append(f"read {message.text}")
-        async with run.frame(f"answer {message.text}", [f"part {n}" for n in range(state.answers)], message=message) as f:
+        async with run.frame(
+            f"answer {message.text}", [f"part {n}" for n in range(state.answers)], message=message
+        ) as f:
             await run.call(think(f"{message.text} {f.done}"))
             f.advance()
             run.reply(message, f"re: {message.text}")

@@ -130,6 +130,20 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "delivering.py",
         "m.always or m.id in before",
         "m.id in before",
-        caught_by="frames",
+        caught_by="the_note_is_heard_over_a_full_stack",
+    ),
+    Mutant(
+        "the agent's calls get other keys when a person has acted",
+        "supervising.py",
+        "row.step - row.doc.person_steps if person is None",
+        "row.step if person is None",
+        caught_by="the_agents_step_is_the_same_after_a_persons_steps",
+    ),
+    Mutant(
+        "a run goes on although a person has it",
+        "resuming.py",
+        "    if left:\n",
+        '    if left - {"taken"}:\n',
+        caught_by="a_taken_run_stands_still",
     ),
 )
