@@ -3,6 +3,7 @@
 from standfast.agent import Agent, agent
 from standfast.bodies.programs import run_process
 from standfast.builtin_calls import ask, child, sleep
+from standfast.chat import Chat
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import (
     BadReturn,
@@ -17,6 +18,7 @@ from standfast.errors import (
     FramesOpen,
     KeyReused,
     Misuse,
+    NoAnswer,
     NotCalled,
     NotPerformed,
     NotStorable,
@@ -33,6 +35,7 @@ from standfast.errors import (
     StoreError,
     StoreFailed,
     StoreTooNew,
+    ToolServerFailed,
     UnknownAgent,
     UnknownRun,
     WrongState,
@@ -41,6 +44,7 @@ from standfast.events import Event, TextDelta
 from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
+from standfast.llm_agent import LLMAgent
 from standfast.log import Log
 from standfast.pipeline import Pipeline
 from standfast.plan import Plan
@@ -76,7 +80,9 @@ from standfast.records import (
 from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
+from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
+from standfast.toolbox import Toolbox
 from standfast.transcripts import Said
 
 __all__ = [
@@ -93,6 +99,7 @@ __all__ = [
     "CallRef",
     "CallTimedOut",
     "CannotUndo",
+    "Chat",
     "CheckAgain",
     "ChildCancelled",
     "Choice",
@@ -110,11 +117,13 @@ __all__ = [
     "Interruption",
     "Json",
     "KeyReused",
+    "LLMAgent",
     "Log",
     "MailView",
     "Message",
     "Misuse",
     "Need",
+    "NoAnswer",
     "NotCalled",
     "NotHappened",
     "NotPerformed",
@@ -137,6 +146,7 @@ __all__ = [
     "RunView",
     "Runtime",
     "Said",
+    "SchemaTool",
     "Spent",
     "StackFull",
     "StandfastError",
@@ -148,6 +158,8 @@ __all__ = [
     "TextDelta",
     "TooLate",
     "Tool",
+    "ToolServerFailed",
+    "Toolbox",
     "Undone",
     "UnknownAgent",
     "UnknownRun",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from standfast.events import Event
 from standfast.quick_events import Quick
 from standfast.records import Json, Status
 from standfast.replies import Delta, Dialect, Request
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow
+
+if TYPE_CHECKING:
+    from standfast.replies import Reply
+    from standfast.tool import Call
 
 T = TypeVar("T")
 
@@ -266,4 +270,18 @@ class Provider(Protocol):
         Cancelled or left early, it closes the connection at once, also before the first byte and while the
         stream is silent. It must not retry by itself.
         """
+        ...
+
+
+class Model(Protocol):
+    """What a loop asks. `models.anthropic(...)` and its like give one; so may you."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    def __call__(self, log: Sequence[Any], tools: Iterable[Any] = (), system: str = "", **options: Any) -> Call[Reply]:
+        """The call that asks for the next message of the log."""
         ...

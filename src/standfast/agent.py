@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from types import NoneType, UnionType
@@ -25,9 +25,10 @@ from pydantic import JsonValue
 
 from standfast.codec import Codec, StateCodec, fingerprint
 from standfast.errors import BadTool, Misuse
-from standfast.records import Budget, Done, Idle, Json
+from standfast.records import Budget, Done, Idle, Json, MailKind
 from standfast.stack import Limits
 from standfast.tool import Tool
+from standfast.toolbox import Toolbox
 from standfast.tools_of import tools_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ class Agent(Generic[S, R]):
         tools: Sequence[Tool[..., Any]] = (),
         plan: Callable[[], Sequence[tuple[str, str]]] = tuple,
         functions: Callable[[], Sequence[Callable[..., Any]]] | None = None,
-        turn_for_unread: bool = False,
+        turn_for_unread: Collection[MailKind] = (),
+        description: str = "",
+        instructions: str = "",
+        text_field: str = "",
         max_frames: int = 4,
         frame_expiry: float = 1800.0,
         max_held_tokens: int | None = None,
@@ -81,11 +85,15 @@ class Agent(Generic[S, R]):
         self.redirects = redirects
         self.concurrency = concurrency
         self.plan = plan
-        self.turn_for_unread = turn_for_unread
+        self.turn_for_unread = turn_for_unread  # mail that gets one more turn, whether or not any was read before
+        self.description = description or inspect.getdoc(step) or ""
+        self.instructions = instructions
+        self.text_field = text_field  # the field of the state that a text given to start() is for
         self.limits = Limits(max_frames, frame_expiry, max_held_tokens)
         self._given_tools = tools
         self._functions = functions or (lambda: [step])
         self._seen: dict[str, Tool[..., Any]] = {}
+        self._contracted: tuple[list[int], Json, str] | None = None
 
     @cached_property
     def state_codec(self) -> StateCodec[S]:
@@ -118,13 +126,35 @@ class Agent(Generic[S, R]):
     def _two_of(self, name: str) -> BadTool:
         return BadTool(
             f"agent {self.name} has two tools called {name!r}",
-            hint="a call is undone and looked up by its tool's name: give one of them another, @tool(name=...)",
+            hint="a call is undone and looked up by its tool's name: give one of them another, @tool(name=...), "
+            "or the tools of a server a prefix",
         )
 
     @cached_property
+    def toolboxes(self) -> list[Toolbox]:
+        """Where its tools come from that were made at run time, and may change."""
+        return list({id(box): box for tool in self.tools.values() if (box := tool.toolbox) is not None}.values())
+
+    @property
     def contract(self) -> Json:
         """What a paused run relies on; compared when it is resumed."""
-        tools: dict[str, JsonValue] = {name: cast("JsonValue", t.contract) for name, t in sorted(self.tools.items())}
+        return self._contract()[1]
+
+    @property
+    def contract_id(self) -> str:
+        return self._contract()[2]
+
+    def _contract(self) -> tuple[list[int], Json, str]:
+        """The contract as the toolboxes are now; made again only when one of them has changed."""
+        revisions = [box.revision for box in self.toolboxes]
+        if self._contracted is None or self._contracted[0] != revisions:
+            contract = self._make_contract()
+            self._contracted = revisions, contract, fingerprint(contract)
+        return self._contracted
+
+    def _make_contract(self) -> Json:
+        here = sorted((name, one) for name, one in self.tools.items() if not one.gone)
+        tools: dict[str, JsonValue] = {name: cast("JsonValue", one.contract) for name, one in here}
         return {
             "agent": self.name,
             "version": self.version,
@@ -135,11 +165,17 @@ class Agent(Generic[S, R]):
             "budget": cast("JsonValue", asdict(self.budget)),
             "frames": cast("JsonValue", self.limits.contract),
             "plan": [[item, title] for item, title in self.plan()],
+            **({"instructions": fingerprint(self.instructions)} if self.instructions else {}),
+            **({"text_field": self.text_field} if self.text_field else {}),
         }
 
-    @cached_property
-    def contract_id(self) -> str:
-        return fingerprint(self.contract)
+    @property
+    def schema_for_models(self) -> Json:
+        """What a model must say to hand this agent a task."""
+        if self.text_field:
+            text: Json = {"type": "string", "description": "what is to be done, in full"}
+            return {"type": "object", "properties": {self.text_field: text}, "required": [self.text_field]}
+        return self.state_codec.schema
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
@@ -226,11 +262,16 @@ def step_types(step: Callable[..., Any]) -> tuple[Any, Any]:
     return get_args(given)[0], result
 
 
+class _RunByName(Generic[S]):
+    """Stands for Run, which is a layer above, where a step imports it for its checker only."""
+
+
+_RunByName.__name__ = "Run"
+
+
 def _local_names(step: Callable[..., Any]) -> dict[str, Any]:
     """Names from an enclosing function, so that agents defined inside tests can be typed."""
-    from standfast.run import Run  # noqa: PLC0415 - Run is a layer above; only its name is needed
-
-    names: dict[str, Any] = {"Run": Run}
+    names: dict[str, Any] = {"Run": _RunByName}
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name != "<module>" and frame.f_globals is getattr(step, "__globals__", None):

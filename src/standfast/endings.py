@@ -93,7 +93,7 @@ class Endings:
         if not unread or (row.doc.turn_given_for == _named(unread) and not boundary.read_mail):
             return False
         if self._s.agent.turn_for_unread:
-            return any(m.kind == "redirect" for m in unread)
+            return any(m.kind in self._s.agent.turn_for_unread for m in unread)
         return row.doc.took_mail
 
     async def _release_locks(self, boundary: Boundary) -> None:

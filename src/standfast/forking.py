@@ -70,8 +70,9 @@ def fork_run(
 
 def _replaced(tx: Tx, source: RunRow, agent: Agent[Any, Any] | None, state: Any) -> bytes:
     if agent is None:
-        plain = plain_state(state)
-        schema: Any = (tx.contract(source.doc.contract) or {}).get("state", {})
+        contract = tx.contract(source.doc.contract) or {}
+        plain = plain_state(state, contract)
+        schema: Any = contract.get("state", {})
         JsonSchema.validate(schema, plain)
         return to_json(plain)
     try:

@@ -44,7 +44,7 @@ class Journal:
                 )
             self._explicit[f"{tool}\0{key}"] = call.digest
             what = f"{tool}\0key\0{key}".encode()
-        id_ = f"{tool}-{sha256(self._prefix + what).hexdigest()[:24]}"
+        id_ = self._id(call, what)
         old = self.rows.get(id_) if key is not None else None
         if old is not None and (old.wanted or old.args.decode()) != call.raw.decode():
             if old.status not in ("asking", "approved", "denied"):
@@ -56,6 +56,14 @@ class Journal:
             old.status, old.error, old.wanted = "withdrawn", None, None
         self.asked.add(id_)
         return id_
+
+    def is_over(self, call: Call[Any], nth: int) -> bool:
+        """Has an earlier attempt seen the end of this call, the n-th of equal ones? Does not ask for it."""
+        row = self.rows.get(self._id(call, b"%b\0%b\0%d" % (call.tool.name.encode(), call.raw, nth)))
+        return row is not None and (row.status == "finished" or row.error is not None)
+
+    def _id(self, call: Call[Any], what: bytes) -> str:
+        return f"{call.tool.name}-{sha256(self._prefix + what).hexdigest()[:24]}"
 
     def unasked_writes(self) -> list[CallRow]:
         """Effects of earlier attempts that this attempt has not asked for."""

@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeGuard, TypeVar, Union, cast, get_args, get_origin, overload
 
-from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic import BaseModel, GetCoreSchemaHandler, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema, from_json, to_json
 
 from standfast.errors import NotStorable
@@ -128,6 +128,14 @@ class Log(Sequence[T], Generic[T]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Log[T]:
         return self.__copy__()
 
+    def rows(self) -> list[bytes]:
+        """Every item as the JSON it is stored as."""
+        return self._book.rows.all()[: self._book.length]
+
+    def place(self) -> tuple[list[JsonValue], list[bytes]]:
+        """Where the items are that a snapshot has, and those added since: names the whole without reading it."""
+        return [[name, upto] for name, upto in self._book.segments], self._book.added()
+
     def _read(self, indices: range) -> list[T]:
         cache = self._cache
         missing = [at for at in indices if at not in cache]
@@ -203,8 +211,7 @@ class Log(Sequence[T], Generic[T]):
         context: Any = info.context
         if isinstance(context, Dumping):
             return context.place(log._book)
-        bodies = log._book.rows.all()[: log._book.length]
-        return from_json(b"[" + b",".join(bodies) + b"]")
+        return from_json(b"[" + b",".join(log.rows()) + b"]")
 
 
 def is_model(type_: Any) -> bool:

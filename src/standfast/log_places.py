@@ -75,6 +75,12 @@ class Book:
         rows.bodies.extend(bodies)
         self.length += len(bodies)
 
+    def added(self) -> list[bytes]:
+        """The rows that no snapshot has yet."""
+        rows, stored = self.rows, self.stored
+        bodies = rows.all() if rows.absent > stored else rows.bodies
+        return bodies[stored - rows.absent : self.length - rows.absent]
+
     def copy(self) -> Book:
         """The same rows so far; what is added to either stays with it."""
         return Book(self.rows, self.length, self.segments, None, self.home)
@@ -112,9 +118,7 @@ class Dumping(dict[str, Any]):
                 if not self._strange:  # dumped again, the rows go to the same id
                     book.segments, book.line, book.home = segments, line, self._home
             self._claimed.add(line.name)
-            bodies = book.rows.all() if book.rows.absent > stored else book.rows.bodies
-            offset = book.rows.absent
-            self.rows.append((line.name, stored, bodies[stored - offset : book.length - offset]))
+            self.rows.append((line.name, stored, book.added() if not foreign else book.rows.all()[: book.length]))
             kept = segments[:-1] if segments and segments[-1][0] == line.name else segments
             segments = (*kept, (line.name, book.length))
         self.near.setdefault(segments, (book.rows, line))

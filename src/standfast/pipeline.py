@@ -59,7 +59,7 @@ class Pipeline(Agent[S, S]):
             tools=tools,
             plan=lambda: [(stage.id, stage.title) for stage in self._stages],
             functions=lambda: [stage.fn for stage in self._stages],
-            turn_for_unread=True,
+            turn_for_unread=["redirect"],
             max_frames=max_frames,
             frame_expiry=frame_expiry,
             max_held_tokens=max_held_tokens,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from standfast import arguments
 from standfast.errors import Misuse
-from standfast.records import PlanItem
+from standfast.records import PlanItem, PlanStatus
 
 
 class Plan:
@@ -76,8 +77,28 @@ class Plan:
         self._put(replace(self._find(item), status="dropped"))
 
     def rewrite(self, item: PlanItem | str, title: str) -> None:
-        """This item says something else now."""
-        self._put(replace(self._find(item), title=arguments.text("a title", title)))
+        """This item says something else now; what it said before stays beside it."""
+        old = self._find(item)
+        self._put(replace(old, title=arguments.text("a title", title), was=old.title))
+
+    def keep(self, lines: Iterable[tuple[str, PlanStatus]]) -> None:
+        """The plan as its owner sees it now: known titles get their status, new ones are added, others are dropped."""
+        known = {i.title: i for i in self.items}
+        fresh = itertools.count(len(self.items))
+        used = {i.id for i in self.items}
+        kept: dict[str, PlanItem] = {}
+        for title, status in lines:
+            old = known.get(title)
+            if old is None:
+                id_ = next(name for n in fresh if (name := f"item-{n}") not in used)
+                old = PlanItem(id_, arguments.text("a title", title))
+            began = self._step if status != "queued" and old.step is None else old.step
+            kept[old.id] = replace(old, status=status, step=began)
+        gone = [i for i in self.items if i.id not in kept]
+        over = [i if i.status == "done" else replace(i, status="dropped") for i in gone]
+        items = [*over, *kept.values()]
+        if items != self.items:
+            self._become(items)
 
     def _find(self, item: PlanItem | str) -> PlanItem:
         id_ = item if isinstance(item, str) else item.id

@@ -37,6 +37,9 @@ class Preparing:
             raise StoreDamaged(trouble, hint="restore a copy of the store")
         stale, back = list[str](), s.row.step
         if s.row.doc.person is None:  # what a person performs is no part of what the agent saw
+            if s.row.attempt > 1:
+                for box in s.agent.toolboxes:
+                    await box.refresh()
             await self._same_code()
             stale, back = await self._stale()
         doubts = await self._doubts()

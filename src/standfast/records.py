@@ -17,6 +17,7 @@ Effect = Literal["read", "idempotent", "write", "irreversible"]
 Settles = Literal["step", "run", "never"]
 Undo = Literal["step", "all", "none"]
 When = Literal["now", "next", "later"]
+PlanStatus = Literal["queued", "running", "done", "dropped"]
 MailKind = Literal["redirect", "message", "order"]
 Channel = Literal["text", "reasoning", "tool_call"]
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
@@ -232,8 +233,9 @@ class PlanItem:
 
     id: str
     title: str
-    status: Literal["queued", "running", "done", "dropped"] = "queued"
+    status: PlanStatus = "queued"
     step: int | None = None  # the step that began it
+    was: str = ""  # what it said before a person rewrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,3 +351,8 @@ class Receipt:
     trigger: str = "user"
     undo: Undo | None = None
     soft: bool = False
+
+    @property
+    def last_byte_at(self) -> float | None:
+        """When the last byte came from a model's provider, if one was speaking."""
+        return max((f.last_byte_at for f in self.in_flight if f.last_byte_at is not None), default=None)

@@ -42,7 +42,7 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     if "error" in cleared:
         _issue_failed_reads_again(tx, row)
     if "budget" in doc.holds or "loop" in doc.holds:
-        doc.repeated = ("", 0)
+        doc.rounds = None
     doc.accept_stale = ask.accept_stale  # for whatever is found when the run is taken up
     doc.holds = {name: info for name, info in doc.holds.items() if name in kept}
     doc.error = doc.error if "error" in kept else None

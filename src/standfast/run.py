@@ -17,9 +17,11 @@ from standfast.delivering import deliverable
 from standfast.errors import CallFailed, Misuse, NotStorable
 from standfast.frames import Frames, OpenFrame
 from standfast.plan import Plan
-from standfast.records import Interruption, Message
+from standfast.records import Interruption, Json, Message
+from standfast.replies import Reply
 from standfast.rows import Frame, MailRow
 from standfast.tool import Call
+from standfast.tool_use import WHY_CHARACTERS, ToolUse
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt
@@ -101,6 +103,18 @@ class Run(Generic[S]):
         finally:
             for task in tasks:
                 task.cancel()
+
+    async def use_tools(self, reply: Reply, tools: Iterable[Any]) -> list[Json]:
+        """Perform what a model asked for, side by side: messages for its log, in request order, each truthful.
+
+        `tools` are tools or agents. What failed, was denied, is unknown or malformed is told to the model, not raised.
+        """
+        why = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
+        return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
+
+    def is_over(self, call: Call[Any], nth: int = 0) -> bool:
+        """Has an earlier attempt at this step seen the end of this call? Then `call` gives its result at once."""
+        return self._s.journal.is_over(call, nth)
 
     async def relies_on(self, name: str, call: Call[R]) -> R:
         """Read something, and have it compared when the run is taken up again (R16)."""

@@ -106,8 +106,9 @@ def _digest(agent: Agent[Any, Any], state: Any) -> str:
 
 
 def _digest_by_name(tx: Tx, name: str, state: Any) -> str:
-    schema: Any = _contract_of(tx, name)[1]["state"]
-    return start_digest(name, plain_state(state), schema)
+    contract = _contract_of(tx, name)[1]
+    schema: Any = contract["state"]
+    return start_digest(name, plain_state(state, contract), schema)
 
 
 def state_for(agent: Agent[Any, Any], state: Any) -> Any:
@@ -116,6 +117,8 @@ def state_for(agent: Agent[Any, Any], state: Any) -> Any:
     given = type(state).__name__
     if isinstance(kind, type) and isinstance(state, kind):
         return state
+    if isinstance(state, str) and agent.text_field:
+        state = {agent.text_field: state}
     from_a_dict = isinstance(state, dict)
     try:
         if from_a_dict:
@@ -128,9 +131,10 @@ def state_for(agent: Agent[Any, Any], state: Any) -> Any:
         ) from error
 
 
-def plain_state(state: Any) -> Json:
+def plain_state(state: Any, contract: Json) -> Json:
     """A state as JSON, where the agent's code is not here."""
-    plain = from_json(to_json(state))
+    field = contract.get("text_field")
+    plain = from_json(to_json({str(field): state} if isinstance(state, str) and field else state))
     if not isinstance(plain, dict):
         raise WrongState("without the agent's code, the state must be an object", hint="give a dict")
     return cast("Json", plain)
@@ -152,7 +156,7 @@ def _budget(of_agent: Budget, asked: Budget | None) -> Budget:
 def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> RunRow:
     """A run of an agent whose code is in another process: validated by its stored schema."""
     contract_id, contract = _contract_of(tx, name)
-    plain = plain_state(state)
+    plain = plain_state(state, contract)
     schema: Any = contract["state"]
     JsonSchema.validate(schema, plain)
     items: Any = contract.get("plan") or []

@@ -12,6 +12,7 @@ from standfast.errors import Fenced, NotStorable
 from standfast.events import Event
 from standfast.family import hold_at_cap
 from standfast.journal import Journal
+from standfast.loops import Rounds
 from standfast.outliving import still_left
 from standfast.person_steps import perform_for_person
 from standfast.plan import Plan
@@ -94,7 +95,7 @@ class Supervisor:
         if person is None:
             state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
         s.step = row.step
-        s.repeated = row.doc.repeated
+        s.rounds = row.doc.rounds or Rounds()
         s.journal = Journal(
             row.id, row.epoch, row.step - row.doc.person_steps if person is None else f"person\0{person.id}"
         )

@@ -35,6 +35,7 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
     tries: list[_Try] = []
     last: dict[str, _Try] = {}
     tools: dict[str, str] = {}
+    whole: set[str] = set()
     after = 0
     while rows := tx.record(row.n, after):
         for seq, events in rows:
@@ -44,11 +45,13 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
                     tools[event.call] = event.tool
                 elif isinstance(event, ev.TextFlushed):
                     _add(event, tries, last)
-                elif isinstance(event, ev.CallFinished) and event.call in last:
-                    last[event.call].partial = False
+                elif isinstance(event, ev.CallFinished):
+                    whole.add(event.call)
                 elif isinstance(event, ev.Replied):
                     text = "\n".join([event.text, *event.lines])
                     tries.append(_Try("reply", event.attempt, [text], partial=False))
+    for call in whole & last.keys():  # the text of one commit stands behind the end of its call
+        last[call].partial = False
     return [
         Said(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt) for t in tries
     ]

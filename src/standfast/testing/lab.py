@@ -7,9 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from standfast.abc import Point, Tx
+from standfast.abc import Model, Point, Tx
 from standfast.errors import Misuse
 from standfast.handle import Handle
+from standfast.llm_agent import LLMAgent
+from standfast.models import scripted
 from standfast.runtime import Runtime
 from standfast.testing.clock import FakeClock
 from standfast.testing.points import CallPoints
@@ -64,14 +66,18 @@ class Lab(Runtime):
 async def lab(
     agents: Sequence[Any] | Any,
     provide: Mapping[type[Any], Any] | None = None,
-    model: Any = None,
+    model: Model | Sequence[Any] | None = None,
     *,
     store: str = ":memory:",
 ) -> AsyncGenerator[Lab, None]:
-    """A runtime for tests: `async with lab([agent]) as runs: ...`."""
-    if model is not None:
-        raise Misuse("lab(model=...) needs an agent that takes a model", hint="leave model out")
+    """A runtime for tests: `async with lab([agent]) as runs: ...`.
+
+    With `model`, a model or the lines of a scripted one, every LLMAgent thinks with that.
+    """
     given: list[Any] = [*agents] if isinstance(agents, Sequence) else [agents]
+    if model is not None:
+        thinks = scripted(list(model)) if isinstance(model, Sequence) else model
+        given = [one.with_model(thinks) if isinstance(one, LLMAgent) else one for one in given]
     runs = Lab(given, provide, store)
     async with runs:
         yield runs

@@ -16,6 +16,7 @@ class ToolContext:
     """What a tool's body said and spent."""
 
     in_process_tool = False
+    run_id = "test-run"
 
     def __init__(self, key: str, provide: Mapping[type[Any], Any]) -> None:
         self.key = key
@@ -48,11 +49,12 @@ class ToolContext:
     def begin_anew(self) -> None:
         self.said = ""
 
-    def hear(self, tokens: int, *, estimated: bool) -> None:
+    def hear(self, tokens: int, *, estimated: bool, just_now: bool = True) -> None:  # noqa: ARG002 - of the protocol
         self.heard = (tokens, estimated)
 
     async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:
         """A unit test waits for nobody."""
+        del seconds, tries
         self.retried.append(why)
         return True
 

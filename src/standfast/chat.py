@@ -1,0 +1,34 @@
+"""The state of an LLMAgent: a task, the conversation about it, and what the model has asked for."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field, JsonValue
+
+from standfast.log import Log
+from standfast.records import Json
+
+
+class AskedTool(BaseModel):
+    """A tool the model has asked for that has no result yet."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Chat(BaseModel):
+    """A conversation. `log` holds messages in the model's own shape and is only ever added to."""
+
+    task: str = ""
+    log: Log[Json] = Field(default_factory=Log[Json])
+    plan: list[str] = []
+    """Titles to begin the plan with; the model keeps it from there on."""
+    asked: list[AskedTool] = []
+    said: str = ""
+    """What the model said before it asked for these tools: why."""
+    final: JsonValue = None
+    """The result, kept while mail that came in the last turn is answered."""
+    frame: str = ""
+    """The frame that the model was last told of."""
+    reminders: int = 0
+    """How often in a row the model was told that its answer is none."""

@@ -1,0 +1,98 @@
+"""Performing what a model asked for: side by side, each with a truthful result for the model (R14, R35)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from standfast.dialects import tool_result
+from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, StandfastError
+from standfast.records import Json
+from standfast.replies import Dialect, ToolCall
+from standfast.tool import Call, unperformed
+from standfast.usable import usables
+
+if TYPE_CHECKING:
+    from standfast.run import Run
+
+WHY_CHARACTERS = 500  # of what the model said before it asked for tools
+
+
+class ToolUse:
+    """The tool calls of one reply."""
+
+    def __init__(self, run: Run[Any], dialect: Dialect, tools: Iterable[Any]) -> None:
+        self._run = run
+        self._dialect: Dialect = dialect
+        self._tools = {one.name: one for one in usables(tools)}
+        self._seen: Counter[tuple[str, bytes]] = Counter()
+
+    async def perform(self, asked: Sequence[ToolCall], why: str = "", withhold: str = "") -> list[Json]:
+        """Messages for the model, in the order it asked. With `withhold`, only what is over already is told."""
+        prepared = [(one, self._prepared(one, withhold)) for one in asked]
+        if len(prepared) == 1:  # without a task of its own its admission shares a commit with what came before
+            return [await self._one(*prepared[0], why)]
+        tasks = [asyncio.ensure_future(self._one(one, call, why)) for one, call in prepared]
+        try:
+            return [await task for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _prepared(self, asked: ToolCall, withhold: str) -> Call[Any] | str:
+        """The call, or why there is none."""
+        usable = self._tools.get(asked.name)
+        if usable is None:
+            known = ", ".join(self._tools) or "none"
+            return f"not executed: there is no tool {asked.name!r}; the tools are: {known}"
+        try:
+            call = usable.call(asked.arguments)
+        except StandfastError as error:
+            return f"not executed: {error}"
+        if withhold and not self._is_over(call):
+            made = unperformed.get()
+            if made is not None:
+                made.discard(call)
+            return f"not executed: {withhold}"
+        return call
+
+    def _is_over(self, call: Call[Any]) -> bool:
+        same = (call.tool.name, call.raw)
+        nth = self._seen[same]
+        self._seen[same] += 1
+        return self._run.is_over(call, nth)
+
+    async def _one(self, asked: ToolCall, call: Call[Any] | str, why: str) -> Json:
+        if isinstance(call, str):
+            return self._message(asked, call)
+        try:
+            value = await self._run.call(call, why=why or None)
+        except CallFailed as error:
+            return self._message(asked, _failure(call, error))
+        return tool_result(self._dialect, asked, _as_text(value), failed=False)
+
+    def _message(self, asked: ToolCall, text: str) -> Json:
+        return tool_result(self._dialect, asked, text, failed=True)
+
+
+def _failure(call: Call[Any], error: CallFailed) -> str:
+    """What the model is told: not executed, failed, or failed with the outcome unknown."""
+    if isinstance(error, CallDenied):
+        return f"not executed: denied{f': {error.message}' if error.message else ''}"
+    if isinstance(error, ChildCancelled):
+        return f"cancelled: {error.message}"
+    if error.type == "NotPerformed":
+        return f"not executed: {error.message}"
+    late = "timed out" if isinstance(error, CallTimedOut) else f"failed: {error.type}"
+    unknown = call.tool.effect in ("write", "irreversible")
+    return f"{late}: {error.message}" + ("; outcome unknown: it may have taken effect" if unknown else "")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "done" if value is None else to_json(value).decode()
