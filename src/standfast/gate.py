@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from standfast import budget as budgets
+from standfast import loops
 from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
 from standfast.children import check_driven, insert_child, wait_for_child
@@ -99,10 +99,10 @@ class Gate:
         over = s.over_cap()
         if over is not None:
             return "budget", over[1], over[0]
-        if budget.repeats is not None and s.repeated[0].startswith(_repeat_of(call)):
-            again = budgets.repeats(budget, s.repeated)
+        if budget.repeats is not None:
+            again = loops.before_call(s.rounds, call.tool.kind, call.what, budget.repeats)
             if again:
-                return "loop", f"{call.tool.name}: {again}", s.row.id
+                return "loop", again, s.row.id
         return None
 
     @staticmethod
@@ -222,6 +222,7 @@ class Gate:
             wake_at=wake_at,
             title=ref.title,
             since=ref.since,
+            person=s.person,
         )
 
     async def _quick(
@@ -439,7 +440,3 @@ async def _sleep_until(session: Session, wake_at: float) -> Outcome:
     while (left := min(wake_at - clock.now(), end - clock.monotonic())) > 0:
         await clock.sleep(min(left, LOOK_AT_THE_CLOCK))
     return Outcome("finished", b"null")
-
-
-def _repeat_of(call: Call[Any]) -> str:
-    return f"{call.tool.name}/{call.digest}/"

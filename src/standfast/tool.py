@@ -76,6 +76,11 @@ class Call(Generic[R]):
             self._digest = hashlib.sha256(self.raw).hexdigest()[:16]
         return self._digest
 
+    @property
+    def what(self) -> str:
+        """The same for equal calls."""
+        return f"{self.tool.name}/{self.digest}"
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
         return f"{self.tool.name}({shown if len(shown) <= 120 else shown[:117] + '...'})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import struct
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -48,12 +50,28 @@ def model_name(path: Path) -> str:
 
 def installed() -> tuple[Path, int | None] | None:
     """The weights file that is installed in this environment, and how long it should be; None without one."""
+    found = _packed()
+    return (Path(str(found.locate())), found.size) if found is not None else None
+
+
+def intact() -> bool:
+    """Are the installed weights, byte for byte, those that were packed? Reads all of them."""
+    found = _packed()
+    if found is None or not Path(str(found.locate())).is_file():
+        return False
+    if found.hash is None:
+        return True  # installed by something that keeps no digests
+    with Path(str(found.locate())).open("rb") as file:
+        digest = hashlib.file_digest(file, found.hash.mode).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=") == found.hash.value
+
+
+def _packed() -> metadata.PackagePath | None:
     try:
         files = metadata.files(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return None
-    found = next((file for file in files if file.suffix == ".gguf"), None)
-    return (Path(str(found.locate())), found.size) if found is not None else None
+    return next((file for file in files if file.suffix == ".gguf"), None)
 
 
 def find(path: Path | None) -> Path:
@@ -70,7 +88,7 @@ def check(path: Path) -> Weights:
     """The weights, read as far as their header says; ProviderError names the file and what is wrong with it."""
     known = installed()
     ours = known is not None and known[0] == path
-    remedy = "run: standfast model install --again" if ours else "give models.local the path of a GGUF file"
+    remedy = "run: standfast model install" if ours else "give models.local the path of a GGUF file"
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

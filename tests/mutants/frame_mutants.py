@@ -1,0 +1,135 @@
+"""The guards of thoughts, messages and people in a run, each taken away; caught by histories of tests/frames."""
+
+from __future__ import annotations
+
+from tests.mutants.mutants import Mutant
+
+FRAME_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "one frame more than the cap",
+        "stack.py",
+        "if len(frames) >= limits.frames:",
+        "if len(frames) > limits.frames:",
+        caught_by="frames",
+    ),
+    Mutant(
+        "what frames on hold cost is not bounded",
+        "stack.py",
+        "frames and cost > limits.held_tokens:",
+        "frames and cost < 0:",
+        caught_by="frames",
+    ),
+    Mutant(
+        "a message interrupts what is more urgent",
+        "stack.py",
+        'if RANK[when] > RANK[top.kind] or (when == "now" and top.kind == "now"):',
+        "if True:",
+        caught_by="frames",
+    ),
+    Mutant("later does not wait", "stack.py", 'if when == "later":', "if False:", caught_by="frames"),
+    Mutant(
+        "a part of what is handled can be interrupted by anything",
+        "stack.py",
+        "            kind = top.kind  # part",
+        "            kind = kind  # part",
+        caught_by="frames",
+    ),
+    Mutant(
+        "an old thought goes on as if nothing had happened",
+        "frames.py",
+        "if gone > self._limits.expiry",
+        "if gone < 0",
+        caught_by="frames",
+    ),
+    Mutant(
+        "nobody is told of the return",
+        "frames.py",
+        "        return self.stack.activate(top, self._now(), why, {})",
+        "        return self.stack.activate(top, self._now(), why, {})[:0]",
+        caught_by="frames",
+    ),
+    Mutant(
+        "frames are not in the snapshot",
+        "snapshots.py",
+        "if thoughts is not None and thoughts.opened:",
+        "if False:",
+        caught_by="frames",
+    ),
+    Mutant(
+        "a set-back keeps what its attempt did to the stack",
+        "supervising.py",
+        "        thoughts = thoughts_in(snapshot)\n",
+        "        thoughts = thoughts_in(snapshot)\n        thoughts.frames = list(self._s.row.doc.frames)\n",
+        caught_by="frames",
+    ),
+    Mutant(
+        "done with thoughts unfinished",
+        "stepping.py",
+        "            self._nothing_open(stack, returned)\n",
+        "",
+        caught_by="frames",
+    ),
+    Mutant(
+        "frames on hold are not named",
+        "stack.py",
+        'held = [f for f in frames if f.status == "held"]\n    return [',
+        "held = list[Frame]()\n    return [",
+        caught_by="frames",
+    ),
+    Mutant(
+        "what had to wait is given back unread",
+        "run.py",
+        "took_mail=bool(wanted)",
+        "took_mail=bool(ids)",
+        caught_by="frames",
+    ),
+    Mutant(
+        "an order hits whatever has its number",
+        "orders.py",
+        "same = [f for f in frames if f.goal == goal]",
+        "same = [f for f in frames if f.id == id_]",
+        caught_by="frames",
+    ),
+    Mutant(
+        "messages are read in no order of urgency",
+        "delivering.py",
+        "return sorted(ready, key=lambda m: _URGENCY[m.when])",
+        "return ready",
+        caught_by="frames",
+    ),
+    Mutant(
+        "a step that is set back does not read what set it back",
+        "run.py",
+        'or (nth == 0 and m.status == "pending" and m.when == "now")',
+        "or False",
+        caught_by="frames",
+    ),
+    Mutant(
+        "a cancelled run drops its thoughts in silence",
+        "stops.py",
+        "give_up(row.doc.frames, done.by, why), []",
+        "list[Event](), []",
+        caught_by="frames",
+    ),
+    Mutant(
+        "a rewind drops thoughts in silence",
+        "stops.py",
+        '        *give_up(gone, by, f"the run was rewound',
+        '        *give_up([], by, f"the run was rewound',
+        caught_by="frames",
+    ),
+    Mutant(
+        "what the agent had done is forgotten when a person acts",
+        "person_steps.py",
+        "    tx.move_step(row.n, row.epoch, boundary.step)\n",
+        "",
+        caught_by="frames",
+    ),
+    Mutant(
+        "the agent does not hear that the run was handed back while its stack is full",
+        "delivering.py",
+        "m.always or m.id in before",
+        "m.id in before",
+        caught_by="frames",
+    ),
+)
