@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
-from standfast.abc import Store
+from standfast.abc import Store, Tx
 from standfast.errors import StoreBusy, StoreError
 
 T = TypeVar("T")
@@ -23,10 +23,22 @@ log = logging.getLogger("standfast")
 
 BUSY_POLL = 0.005
 IDLE_POLL = 0.05
+VERBS_TOGETHER = 50  # so many share a commit: the lock is not held for long, and who starts 100 runs need not wait
+
+
+class Verb(Generic[T]):
+    """A transaction that somebody waits for."""
+
+    __slots__ = ("act", "asked", "future")
+
+    def __init__(self, act: Callable[[Tx], T]) -> None:
+        self.act = act
+        self.asked = time.monotonic()
+        self.future: Future[T] = Future()
 
 
 class ControlThread:
-    """Carries out verbs one after the other, and watches the store in between."""
+    """Carries out verbs in the order in which they were asked, and watches the store in between."""
 
     def __init__(
         self,
@@ -44,7 +56,7 @@ class ControlThread:
         self._tick = tick
         self._lively = lively
         self._curious = curious  # does anybody wait for what other processes do?
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Callable[[], None] | Verb[Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="standfast-control", daemon=True)
         self._signal = 0
         self._version = -1
@@ -67,20 +79,12 @@ class ControlThread:
     def call(self, work: Callable[[], T]) -> Future[T]:
         """Have `work` done in the control thread."""
         future: Future[T] = Future()
-        asked = time.monotonic()
 
         def do() -> None:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                if self._busy is not None and asked < self._busy[0]:
-                    raise self._busy[1]  # it waited in the queue while the store was locked: long enough
                 result = work()
-                self._busy = None
-            except StoreBusy as error:
-                if self._busy is None or self._busy[1] is not error:
-                    self._busy = (time.monotonic(), error)
-                future.set_exception(error)
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
                 future.set_exception(error)
             else:
@@ -89,14 +93,67 @@ class ControlThread:
         self._work.put(do)
         return future
 
+    def carry_out(self, act: Callable[[Tx], T]) -> Future[T]:
+        """Have a verb carried out; verbs that wait at the same time share a commit."""
+        verb = Verb(act)
+        self._work.put(verb)
+        return verb.future
+
+    def _carry_out(self, verbs: list[Verb[Any]]) -> None:
+        try:
+            self._store.create()
+            results = self._store.write(lambda tx: [verb.act(tx) for verb in verbs])
+            self._busy = None
+            self.read_signals()
+        except StoreBusy as error:
+            self._busy = (time.monotonic(), error)
+            for verb in verbs:
+                verb.future.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+            if len(verbs) == 1:
+                verbs[0].future.set_exception(error)
+            else:  # nothing of them was kept: each gets a transaction of its own
+                for verb in verbs:
+                    self._carry_out([verb])
+        else:
+            for verb, result in zip(verbs, results, strict=True):
+                verb.future.set_result(result)
+
+    def _asked_in_time(self, verb: Verb[Any]) -> bool:
+        """Is it still to be carried out? Who waited in the queue while the store was locked has waited long enough."""
+        if not verb.future.set_running_or_notify_cancel():
+            return False
+        if self._busy is not None and verb.asked < self._busy[0]:
+            verb.future.set_exception(self._busy[1])
+            return False
+        return True
+
+    def _do(self, work: Callable[[], None] | Verb[Any] | None) -> bool:
+        """Do what was taken from the queue, and verbs that stand behind a verb with it; False at its end."""
+        verbs: list[Verb[Any]] = []
+        try:
+            while isinstance(work, Verb):
+                if self._asked_in_time(work):
+                    verbs.append(work)
+                if len(verbs) == VERBS_TOGETHER:
+                    self._carry_out(verbs)
+                    return True
+                work = self._work.get_nowait()
+        except queue.Empty:
+            work = _nothing
+        if verbs:
+            self._carry_out(verbs)
+        if work is not None:
+            work()
+        return work is not None
+
     def _loop(self) -> None:
         due = time.monotonic()
         while True:
             try:
                 work = self._work.get(timeout=BUSY_POLL if self._lively() and not self.relieved() else IDLE_POLL)
-                if work is None:
+                if not self._do(work):
                     return
-                work()
             except queue.Empty:
                 pass
             try:
@@ -148,3 +205,6 @@ class ControlThread:
     @property
     def last_heard(self) -> int:
         return self._signal
+
+
+def _nothing() -> None: ...

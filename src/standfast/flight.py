@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from standfast.bodies.threads import Token
@@ -35,29 +35,36 @@ class Body(Protocol):
     def where(self) -> str: ...
 
 
-@dataclass(slots=True)
 class Flight:
     """One call between admission and record."""
 
-    session: Session
-    id: str
-    call: Call[Any]
-    ref: CallRef
-    attempt: int
-    row: CallRow | None
-    done: asyncio.Future[Outcome] | None = None  # None: the body runs in its caller's task
-    task: asyncio.Task[Any] | None = None  # what to cancel
-    body: Body | None = None
-    token: Token = field(default_factory=Token)
-    cutting: bool = False
-    ended: bool = False
-    gone: bool = False  # left behind, and ended at last
-    abandoned: bool = False  # outlived its deadline: whatever it still does is kept out of the run
-    facts: list[str] = field(default_factory=list[str])  # held before it: its own effect may change them
-    said: int = 0
-    unsaid: list[str] = field(default_factory=list[str])
-    flush_timer: asyncio.TimerHandle | None = None
-    over: asyncio.Future[None] | None = None  # made by whoever waits for its end
+    __slots__ = (
+        *("abandoned", "attempt", "body", "call", "cutting", "done", "ended", "facts", "flush_timer", "gone", "id"),
+        *("over", "ref", "row", "said", "session", "task", "token", "unsaid"),
+    )
+
+    def __init__(
+        self, session: Session, id: str, call: Call[Any], ref: CallRef, attempt: int, row: CallRow | None  # noqa: A002
+    ) -> None:
+        self.session = session
+        self.id = id
+        self.call = call
+        self.ref = ref
+        self.attempt = attempt
+        self.row = row
+        self.done: asyncio.Future[Outcome] | None = None  # None: the body runs in its caller's task
+        self.task: asyncio.Task[Any] | None = None  # what to cancel
+        self.body: Body | None = None
+        self.token = Token()
+        self.cutting = False
+        self.ended = False
+        self.gone = False  # left behind, and ended at last
+        self.abandoned = False  # outlived its deadline: whatever it still does is kept out of the run
+        self.facts: list[str] = []  # held before it: its own effect may change them
+        self.said = 0
+        self.unsaid: list[str] = []
+        self.flush_timer: asyncio.TimerHandle | None = None
+        self.over: asyncio.Future[None] | None = None  # made by whoever waits for its end
 
     @property
     def repeatable(self) -> bool:
