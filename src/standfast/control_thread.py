@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
@@ -56,7 +57,8 @@ class ControlThread:
         self._tick = tick
         self._lively = lively
         self._curious = curious  # does anybody wait for what other processes do?
-        self._work: queue.SimpleQueue[Callable[[], None] | Verb[Any] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._verbs: deque[Verb[Any]] = deque()
         self._thread = threading.Thread(target=self._loop, name="standfast-control", daemon=True)
         self._signal = 0
         self._version = -1
@@ -96,28 +98,41 @@ class ControlThread:
     def carry_out(self, act: Callable[[Tx], T]) -> Future[T]:
         """Have a verb carried out; verbs that wait at the same time share a commit."""
         verb = Verb(act)
-        self._work.put(verb)
+        self._verbs.append(verb)
+        self._work.put(self._carry_out_waiting)
         return verb.future
 
     def _carry_out(self, verbs: list[Verb[Any]]) -> None:
+        """One transaction for all of them, or one each if one of them raises."""
+        results: list[Any] = []
+
+        def act(tx: Tx) -> None:
+            results.extend([verb.act(tx) for verb in verbs])
+
         try:
             self._store.create()
-            results = self._store.write(lambda tx: [verb.act(tx) for verb in verbs])
-            self._busy = None
-            self.read_signals()
+            self._store.write(act)
         except StoreBusy as error:
             self._busy = (time.monotonic(), error)
-            for verb in verbs:
-                verb.future.set_exception(error)
+            self._fail(verbs, error)
         except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-            if len(verbs) == 1:
-                verbs[0].future.set_exception(error)
-            else:  # nothing of them was kept: each gets a transaction of its own
+            if results or len(verbs) == 1:  # what a commit that failed has left is not known: never twice
+                self._fail(verbs, error)
+            else:
                 for verb in verbs:
                     self._carry_out([verb])
         else:
+            self._busy = None
+            try:
+                self.read_signals()
+            except StoreError as error:
+                self._report(error)  # they are carried out all the same, and the next look passes it on
             for verb, result in zip(verbs, results, strict=True):
                 verb.future.set_result(result)
+
+    def _fail(self, verbs: list[Verb[Any]], error: BaseException) -> None:
+        for verb in verbs:
+            verb.future.set_exception(error)
 
     def _asked_in_time(self, verb: Verb[Any]) -> bool:
         """Is it still to be carried out? Who waited in the queue while the store was locked has waited long enough."""
@@ -128,32 +143,24 @@ class ControlThread:
             return False
         return True
 
-    def _do(self, work: Callable[[], None] | Verb[Any] | None) -> bool:
-        """Do what was taken from the queue, and verbs that stand behind a verb with it; False at its end."""
+    def _carry_out_waiting(self) -> None:
+        """The verbs that wait; those asked before the first of them was taken up find themselves done."""
         verbs: list[Verb[Any]] = []
-        try:
-            while isinstance(work, Verb):
-                if self._asked_in_time(work):
-                    verbs.append(work)
-                if len(verbs) == VERBS_TOGETHER:
-                    self._carry_out(verbs)
-                    return True
-                work = self._work.get_nowait()
-        except queue.Empty:
-            work = _nothing
+        while self._verbs and len(verbs) < VERBS_TOGETHER:
+            verb = self._verbs.popleft()
+            if self._asked_in_time(verb):
+                verbs.append(verb)
         if verbs:
             self._carry_out(verbs)
-        if work is not None:
-            work()
-        return work is not None
 
     def _loop(self) -> None:
         due = time.monotonic()
         while True:
             try:
                 work = self._work.get(timeout=BUSY_POLL if self._lively() and not self.relieved() else IDLE_POLL)
-                if not self._do(work):
+                if work is None:
                     return
+                work()
             except queue.Empty:
                 pass
             try:
@@ -205,6 +212,3 @@ class ControlThread:
     @property
     def last_heard(self) -> int:
         return self._signal
-
-
-def _nothing() -> None: ...

@@ -44,7 +44,13 @@ class Flight:
     )
 
     def __init__(
-        self, session: Session, id: str, call: Call[Any], ref: CallRef, attempt: int, row: CallRow | None  # noqa: A002
+        self,
+        session: Session,
+        id: str,  # noqa: A002 - the word users know
+        call: Call[Any],
+        ref: CallRef,
+        attempt: int,
+        row: CallRow | None,
     ) -> None:
         self.session = session
         self.id = id

@@ -87,7 +87,7 @@ class Stepper:
 
     async def _boundary(self, run: Run[Any], returned: Any) -> Turn | None:
         s, scope = self._s, self._scope
-        if returned is not None and not isinstance(returned, Done | Idle):
+        if not (returned is None or _is_done(returned) or isinstance(returned, Idle)):
             raise BadReturn(f"the step returned {returned!r}", hint="a step returns Done(result), Idle() or None")
         run.number = 0  # whoever still holds this Run gets no further call
         if s.flights or scope.used:
@@ -98,9 +98,9 @@ class Stepper:
         boundary = Boundary(scope, scope.number, run.step, pack(run.plan.items, raw), logs, run.mail_read)
         if run.plan.changed:
             s.show_plan(run.plan)
+        if _is_done(returned):
+            return Turn("done", boundary, s.agent.result_codec.dump(returned.result))
         if returned is not None:
-            if _is_done(returned):
-                return Turn("done", boundary, s.agent.result_codec.dump(returned.result))
             return Turn("idle", boundary)
         pending = s.pending
         if pending is not None and pending.boundary is not None:

@@ -362,13 +362,10 @@ def _run(r: Any) -> RunRow | None:
 def _progress(row: RunRow) -> bytes:
     """How far a run has got, as `_run` reads it; written by hand, since every commit needs it."""
     spent = row.spent
-    return (
-        b'[%d,%d,%d,[%b],{"steps":%d,"calls":%d,"input_tokens":%d,"output_tokens":%d,"cost":%b,"seconds":%b}]'
-        % (
-            *(row.attempt, row.step, row.snapshot, b",".join([_reference(ref) for ref in row.in_flight])),
-            *(spent.steps, spent.calls, spent.input_tokens, spent.output_tokens),
-            *(to_json(spent.cost), to_json(spent.seconds)),
-        )
+    return b'[%d,%d,%d,[%b],{"steps":%d,"calls":%d,"input_tokens":%d,"output_tokens":%d,"cost":%b,"seconds":%b}]' % (
+        *(row.attempt, row.step, row.snapshot, b",".join([_reference(ref) for ref in row.in_flight])),
+        *(spent.steps, spent.calls, spent.input_tokens, spent.output_tokens),
+        *(to_json(spent.cost), to_json(spent.seconds)),
     )
 
 
