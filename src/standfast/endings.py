@@ -74,7 +74,7 @@ class Endings:
         if tx.children(row.id, live=True):
             return "children", [], None
         unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-        again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread)
+        again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread, boundary)
         events = _take_boundary(tx, row, boundary)
         if row.status == "cancelling":
             assert row.doc.stop is not None
@@ -88,9 +88,9 @@ class Endings:
         enter(row, "done", tx.now)
         return "done", [*events, ev.RunDone(result=row.doc.result)], boundary.snapshot
 
-    def _owes_a_turn(self, row: RunRow, unread: list[MailRow]) -> bool:
+    def _owes_a_turn(self, row: RunRow, unread: list[MailRow], boundary: Boundary) -> bool:
         """Mail that came in the last step is read in one more, if this run reads mail at all."""
-        if not unread or row.doc.turn_given_for == _named(unread):
+        if not unread or (row.doc.turn_given_for == _named(unread) and not boundary.read_mail):
             return False
         if self._s.agent.turn_for_unread:
             return any(m.kind in self._s.agent.turn_for_unread for m in unread)
@@ -101,7 +101,7 @@ class Endings:
             if row.status not in ("running", "pausing") or row.attempt != boundary.attempt:
                 return False, [], None
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-            if self._owes_a_turn(row, unread):
+            if self._owes_a_turn(row, unread, boundary):
                 return False, [], None
             return bool(mark_locks(tx, row) or pending_undos(tx, row)), [], None
 
@@ -127,7 +127,7 @@ class Endings:
                 return None, [], None
             events = _take_boundary(tx, row, boundary)
             readable = self._readable(tx, row, boundary)
-            if readable and row.doc.turn_given_for != _named(readable):
+            if readable and (row.doc.turn_given_for != _named(readable) or boundary.read_mail):
                 row.doc.turn_given_for = _named(readable)
             elif row.status == "running":
                 hold(row, "waiting", tx.now, "until mail comes")

@@ -36,16 +36,16 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     doc.budget = caps
     doc.changed = "; ".join(changed)
     cleared = [name for name in doc.holds if name not in kept]
-    if "diverged" in doc.holds:
+    if "diverged" in cleared:
         data = doc.holds["diverged"].data
         doc.diverged_ok = [str(key) for key in data] if isinstance(data, list) else []
-    if "error" in doc.holds:
+    if "error" in cleared:
         _issue_failed_reads_again(tx, row)
     if "budget" in doc.holds or "loop" in doc.holds:
         doc.rounds = None
     doc.accept_stale = ask.accept_stale  # for whatever is found when the run is taken up
     doc.holds = {name: info for name, info in doc.holds.items() if name in kept}
-    doc.error = None
+    doc.error = doc.error if "error" in kept else None
     doc.stop = None
     enter(row, "queued", tx.now)
     event = ev.ResumeAsked(by=ask.by, reason=ask.reason, note=ask.note, changed=doc.changed, cleared=cleared)

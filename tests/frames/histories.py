@@ -176,6 +176,7 @@ class History:
         rows = self.run._read(lambda tx, row: [e for _, es in tx.record(row.n, 0, 100_000) for e in es])
         model = Model(CAP, EXPIRY, TOKENS, self.cost, self.mind.one_by_one)
         model.not_before = self.not_before
+        told.extend(f"{e.at} {e}" for e in rows)
         model.read(rows)
         received = {e.mail: e.disposition for e in rows if isinstance(e, ev.MailReceived)}
         for id_, note in self.notes.items():
@@ -188,6 +189,7 @@ class History:
         self.model = model
 
 
+told: list[str] = []  # what the record of the last history says
 totals = {"returns": 0, "reconstructions": 0, "holds": 0, "waited": 0, "performed": 0, "crashes": 0}
 
 
@@ -204,13 +206,15 @@ async def story(sim: Sim) -> None:
         totals["crashes"] += sum(node.process.life for node in nodes)
 
 
-def check(seed: int) -> None:
-    """Play one seed; a failure says how to see it again."""
+def check(seed: int) -> list[str]:
+    """Play one seed, and give what the record says; a failure says how to see it again."""
+    told.clear()
     try:
         simulate(seed, story, [thinker])
     except BaseException as error:
         error.add_note(f"seed {seed}: python -m tests.frames.histories {seed}")
         raise
+    return [*told]
 
 
 def main(what: str) -> None:

@@ -22,6 +22,8 @@ from standfast.verbs.pausing import pause_children, resume_with_children
 
 NOT_OVER: tuple[Hold, ...] = ("budget", "halted")
 
+NO_TOOLS = ("ask", "sleep", "child")  # calls of a step that are nothing by themselves
+
 
 def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     """The gate closes as on a pause; the run is held for this person until it is handed back."""
@@ -62,7 +64,7 @@ def perform(tool: str, args: JsonValue, mail_id: str) -> Act:
         if standing:
             return Refused(f"the run is held by {', '.join(standing)}", (Choice("hand_back", {}, "hand it back"),))
         contract: Any = tx.contract(row.doc.contract) or {}
-        known = contract.get("tools", {})
+        known = {name: one for name, one in contract.get("tools", {}).items() if name not in NO_TOOLS}
         if tool not in known:
             return Refused(f"agent {row.agent} has no tool {tool!r}; it has {', '.join(sorted(known)) or 'none'}")
         schema = {**known[tool]["schema"], "additionalProperties": False}
