@@ -231,6 +231,29 @@ async def test_a_model_that_never_answers_holds_the_run() -> None:
         assert (await run.view()).holds == ("error",)
 
 
+async def test_a_model_that_never_answered_is_asked_again_on_resume() -> None:
+    """R4: what the hint of the error promises."""
+    said = iter(["", "", "", "", "Seven."])
+    one = LLMAgent("one", model=models.scripted([lambda _: next(said)] * 9))
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Well?")
+        with pytest.raises(RunHeld, match="resume to ask again"):
+            await run.result(timeout=10)
+        await run.resume()
+        assert await run.result(timeout=10) == "Seven."
+
+
+async def test_braces_in_prose_are_no_result_although_every_field_has_a_default() -> None:
+    class Memo(BaseModel):
+        title: str = "untitled"
+
+    lines = "I would write {} here.", 'Or {"name": "x"}?', 'It is {"title": "Churn"}.'
+    one = LLMAgent("one", model=models.scripted(*lines), result=Memo)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "A memo.")
+        assert await run.result(timeout=10) == Memo(title="Churn")
+
+
 async def test_another_agent_is_a_tool_and_a_child() -> None:
     inner = LLMAgent("inner", model=models.scripted("seven"))
 
