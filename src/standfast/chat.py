@@ -26,8 +26,9 @@ class Chat(BaseModel):
     asked: list[AskedTool] = []
     said: str = ""
     """What the model said before it asked for these tools: why."""
+    ended: bool = False
+    """Is the task over? Its result is kept in `final` while what else is open is answered."""
     final: JsonValue = None
-    """The result, kept while mail that came in the last turn is answered."""
     frame: str = ""
     """The frame that the model was last told of."""
     reminders: int = 0

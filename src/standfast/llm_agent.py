@@ -15,12 +15,12 @@ from pydantic_core import from_json, to_json
 from standfast.abc import Model
 from standfast.agent import Agent, Migrate
 from standfast.chat import AskedTool, Chat
-from standfast.dialects import assistant_message, user_message
+from standfast.dialects import assistant_message, tool_result, user_message
 from standfast.errors import Misuse, NoAnswer
 from standfast.final_answer import Answer, FinalAnswer
 from standfast.keeping_plan import PLAN_WORDS, UPDATE_PLAN, keep_plan
 from standfast.llm_frames import answer as answer_message
-from standfast.llm_frames import begin_task, end_task, keep_in_step, on_message, take_up, tell_orders
+from standfast.llm_frames import begin_task, end_task, go_back, keep_in_step, on_message, take_up, tell_orders
 from standfast.records import Budget, Done
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
@@ -157,7 +157,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         tell_orders(run, dialect)
         if used_tools:
             return None
-        if chat.final is not None and not run.frames:
+        if chat.ended and not run.frames:
             return Done(self.result_codec.load(to_json(chat.final)))
         return await self._think(run)
 
@@ -188,7 +188,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
     async def _redirected(self, run: Run[Chat], redirects: list[str]) -> None:
         """The model learns what is wanted now; the plan's next line is rewritten."""
         chat, text = run.state, "\n".join(redirects)
-        chat.final = None
+        chat.ended, chat.final = False, None
         await begin_task(run)
         words = f"The person watching you wants this instead: {text}"
         chat.log.append(user_message(self._model.dialect, words))
@@ -208,6 +208,8 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         answer = self._answer_in(run, reply)
         if answer is not None:
             chat.reminders = 0
+            for one in reply.tool_calls:  # mail may still come: providers want a result for every call in a log
+                chat.log.append(tool_result(self._model.dialect, one, "accepted", failed=False))
             return await self._done(run, answer.value)
         if reply.tool_calls:
             chat.reminders = 0
@@ -250,12 +252,16 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         ask = self._final.words if self._final is not None else "Go on, or give your final answer."
         chat.log.append(user_message(self._model.dialect, f"Your last message {what}. {ask}"))
 
-    async def _done(self, run: Run[Chat], value: Any) -> Done[R]:
+    async def _done(self, run: Run[Chat], value: Any) -> Done[R] | None:
+        """The end of the task, and of the run unless a thought is still on hold: then that is taken up."""
         for item in run.plan:
             if item.status == "running":
                 run.plan.done(item)
             elif item.status == "queued":
                 run.plan.drop(item)
         await end_task(run)
-        run.state.final = from_json(self.result_codec.dump(value))
+        run.state.ended, run.state.final = True, from_json(self.result_codec.dump(value))
+        if run.frames:
+            go_back(run, self._model.dialect)
+            return None
         return Done(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.errors import NoAnswer
 from standfast.events import Event
 from standfast.machine import resume_leaves
 from standfast.records import Accepted, Answer, Budget, Choice, Hold, Refused, Spent
@@ -54,8 +55,12 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
 
 def _issue_failed_reads_again(tx: Tx, row: RunRow) -> None:
     """A step repeated after an error asks the world anew; what had effects stays as it ended."""
+    useless = row.doc.error is not None and row.doc.error.type == NoAnswer.__name__
     for call in tx.calls_of_step(row.n, row.epoch, row.step):
-        if call.status == "failed" and call.effect in ("read", "idempotent") and call.kind in ("tool", "model"):
+        if useless and call.status == "finished" and call.kind == "model":  # its answer is why the run was held
+            call.status, call.result = "cut", None
+            tx.update_call(call)
+        elif call.status == "failed" and call.effect in ("read", "idempotent") and call.kind in ("tool", "model"):
             call.status, call.error, call.message = "cut", None, None
             tx.update_call(call)
         elif call.status == "not_performed":  # the tool said so: nothing happened

@@ -6,7 +6,7 @@ import asyncio
 import random as randomness
 import uuid as uuids
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -113,9 +113,13 @@ class Run(Generic[S]):
         why = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
         return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
 
-    def is_over(self, call: Call[Any], nth: int = 0) -> bool:
-        """Has an earlier attempt at this step seen the end of this call? Then `call` gives its result at once."""
-        return self._s.journal.is_over(call, nth)
+    def withhold(self, call: Call[Any]) -> Literal["over", "cut", "not begun"]:
+        """What an earlier attempt at this step left of a call that is not to be performed; "over": `call` gives it."""
+        row = self._s.journal.next_row(call)
+        if row is not None and (row.status == "finished" or row.error is not None):
+            return "over"
+        self._s.journal.pass_over(call)
+        return "cut" if row is not None and row.status in ("started", "cut", "in_doubt", "check") else "not begun"
 
     async def relies_on(self, name: str, call: Call[R]) -> R:
         """Read something, and have it compared when the run is taken up again (R16)."""

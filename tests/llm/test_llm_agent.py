@@ -231,6 +231,29 @@ async def test_a_model_that_never_answers_holds_the_run() -> None:
         assert (await run.view()).holds == ("error",)
 
 
+async def test_a_model_that_never_answered_is_asked_again_on_resume() -> None:
+    """R4: what the hint of the error promises."""
+    said = iter(["", "", "", "", "Seven."])
+    one = LLMAgent("one", model=models.scripted([lambda _: next(said)] * 9))
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Well?")
+        with pytest.raises(RunHeld, match="resume to ask again"):
+            await run.result(timeout=10)
+        await run.resume()
+        assert await run.result(timeout=10) == "Seven."
+
+
+async def test_braces_in_prose_are_no_result_although_every_field_has_a_default() -> None:
+    class Memo(BaseModel):
+        title: str = "untitled"
+
+    lines = "I would write {} here.", 'Or {"name": "x"}?', 'It is {"title": "Churn"}.'
+    one = LLMAgent("one", model=models.scripted(*lines), result=Memo)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "A memo.")
+        assert await run.result(timeout=10) == Memo(title="Churn")
+
+
 async def test_another_agent_is_a_tool_and_a_child() -> None:
     inner = LLMAgent("inner", model=models.scripted("seven"))
 
@@ -317,6 +340,50 @@ async def test_redirect_now_among_tools_keeps_what_is_over_and_withholds_the_res
             "sent to bob",
         ]
         assert world.sent == ["ann", "bob"]
+
+
+async def test_a_repeatable_tool_that_was_cut_is_not_called_unexecuted() -> None:
+    """R35: it had begun, and may have done what it does."""
+
+    @tool(effect="idempotent")
+    async def put(to: str) -> None:
+        world.begun.put_nowait(to)
+        await world.door.wait()
+
+    m = models.scripted((use("put", to="ann"), use("send", to="ann")), looks_at)
+    one = LLMAgent("one", model=m, tools=[put, send])
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Go.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await eventually(lambda: world.sent == ["ann"])
+        await run.redirect("never mind")
+        await run.result(timeout=10)
+        cut, sent = results((await run.state()).log)
+        assert cut == "cut off: a person has redirected the run; outcome unknown: it may have taken effect"
+        assert sent == "done"
+
+
+async def test_of_two_equal_tools_the_one_that_had_not_ended_is_not_performed_after_a_redirect() -> None:
+    """R5"""
+    doors = [asyncio.Event(), asyncio.Event()]
+
+    @tool(effect="read")
+    async def peek() -> str:
+        door = doors[world.begun.qsize()]
+        world.begun.put_nowait("peek")
+        await door.wait()
+        return "seen"
+
+    one = LLMAgent("one", model=models.scripted((use("peek"), use("peek")), looks_at), tools=[peek])
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Go.")
+        await eventually(lambda: world.begun.qsize() == 2)
+        doors[1].set()
+        await eventually(lambda: _only_in_flight(run, "peek"))
+        await run.redirect("never mind")
+        await run.result(timeout=10)
+        assert results((await run.state()).log) == ["not executed: a person has redirected the run", "seen"]
+        assert world.begun.qsize() == 2
 
 
 async def test_redirect_from_step_undoes_and_forgets_what_came_after() -> None:

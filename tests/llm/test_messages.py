@@ -7,11 +7,16 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from tests.helpers import eventually, held
 
 from standfast import LLMAgent, Runtime, models, tool
 from standfast.models import use
 from standfast.testing import lab
+
+
+class Found(BaseModel):
+    n: int
 
 
 class World:
@@ -116,6 +121,44 @@ async def test_a_message_for_later_is_answered_before_the_end() -> None:
         assert await run.result(timeout=10) == "Found it."
         (reply,) = await replies(run)
         assert reply.text == "You are welcome."
+
+
+async def test_a_result_that_is_none_is_a_result_too() -> None:
+    one = LLMAgent("one", model=models.scripted(use("final_result", result=None), "Hello."), result=Found | None)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Is there one?")
+        await run.message("Hello?", when="later")
+        assert await run.result(timeout=10) is None
+        assert [reply.text for reply in await replies(run)] == ["Hello."]
+
+
+@pytest.mark.parametrize("text", ["", " \n "])
+async def test_a_message_without_words_is_answered_like_any_other(text: str) -> None:
+    """R22: it may carry data; it must not stand in the way of the run."""
+    one = agent_of(use("dig", what="gold"), "Seen.", "All done.")
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Dig.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await run.message(text, data={"file": 7})
+        world.doors["gold"].set()
+        assert await run.result(timeout=10) == "All done."
+        assert [reply.text for reply in await replies(run)] == ["Seen."]
+
+
+async def test_a_message_that_was_put_on_hold_for_the_task_is_answered_after_it() -> None:
+    """R22: the task's end does not leave it behind."""
+    one = agent_of(use("dig", what="gold"), use("dig", what="silver"), "All done.", "Nearly there.")
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Dig.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await run.message("How far are you?")
+        world.doors["gold"].set()
+        await asyncio.wait_for(world.begun.get(), 10)
+        assert await run.return_to("Dig.")
+        world.doors["silver"].set()
+        assert await run.result(timeout=10) == "All done."
+        assert [reply.text for reply in await replies(run)] == ["Nearly there."]
+        assert contents((await run.state()).log, "user")[-1] == "(back to How far are you?. Go on.)"
 
 
 async def test_a_message_that_comes_with_the_last_word_is_answered_too() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 from tests.helpers import eventually, held
 from tests.models.apis import Api
 from tests.models.stops import PLACES, Place, at
@@ -97,3 +98,29 @@ async def test_paused_in_mid_sentence_and_resumed_it_is_accepted(api: Api, tmp_p
         assert await run.result(timeout=60) == "Rain."
     assert len(api.server.exchanges) == 2
     assert refused(api) == []
+
+
+class Found(BaseModel):
+    n: int
+
+
+async def test_mail_after_a_typed_result_finds_a_conversation_that_is_accepted(api: Api, tmp_path: Path) -> None:
+    """R22: the call that gave the result has a result of its own."""
+    api.server.will(uses(asks("final_result", {"result": {"n": 42}})), says("Fine."))
+    one = LLMAgent("counter", model=api.model(), result=Found)
+    async with Runtime(tmp_path / "runs.db", agents=[one]) as runs:
+        run = await runs.start(one, "How many?")
+        await run.message("How are you?", when="later")
+        assert await run.result(timeout=60) == Found(n=42)
+        assert [e.text async for e in run.events() if e.type == "replied"] == ["Fine."]
+    assert refused(api) == []
+
+
+@pytest.mark.parametrize("city", ["NaN", "-Infinity", "1e999"])
+async def test_arguments_that_no_json_can_hold_are_told_to_the_model(api: Api, city: str, tmp_path: Path) -> None:
+    api.server.will(uses(asks("weather", f'{{"city": {city}}}')), says("Sorry."))
+    async with Runtime(tmp_path / "runs.db", agents=[one := forecaster(api)]) as runs:
+        run = await runs.start(one, "Weather?")
+        assert await run.result(timeout=60) == "Sorry."
+    assert refused(api) == []
+    assert "not executed" in str(api.server.last.body)
