@@ -206,7 +206,9 @@ class StepCommit:
             return None
         soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
         allowed = row.status in ("running", "pausing") or soft
-        self.boundary_refused = not (allowed and row.attempt == boundary.attempt and row.doc.target is None)
+        # A step begun after a boundary that was refused may have the number of the attempt that took its place.
+        follows = row.step == boundary.step
+        self.boundary_refused = not (follows and allowed and row.attempt == boundary.attempt and row.doc.target is None)
         if self.boundary_refused:
             boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
             return None

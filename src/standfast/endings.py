@@ -98,7 +98,7 @@ class Endings:
 
     async def _release_locks(self, boundary: Boundary) -> None:
         def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
-            if row.status not in ("running", "pausing") or row.attempt != boundary.attempt:
+            if row.status not in ("running", "pausing") or not _boundary_counts(row, boundary):
                 return False, [], None
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
             if self._owes_a_turn(row, unread, boundary):
@@ -264,7 +264,8 @@ def _named(unread: list[MailRow]) -> str:
 
 def _boundary_counts(row: RunRow, boundary: Boundary) -> bool:
     soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
-    return (row.status in ("running", "pausing") or soft) and row.attempt == boundary.attempt and row.doc.target is None
+    current = row.attempt == boundary.attempt and row.step == boundary.step and row.doc.target is None
+    return (row.status in ("running", "pausing") or soft) and current
 
 
 def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:

@@ -18,7 +18,7 @@ from standfast.events import Event
 from standfast.json_values import fingerprint
 from standfast.records import Message
 from standfast.rows import Fact, Frame, FrameKind, RunDoc
-from standfast.stack import Stack, duration, find, on_hold
+from standfast.stack import Stack, duration, find, on_hold, place
 
 if TYPE_CHECKING:
     from standfast.run import Run
@@ -311,7 +311,8 @@ class Frames:
         returned = self.stack.told()
         back = [returned[:1].upper() + returned[1:]] if returned else []
         lines = [*back, *on_hold(self.stack.frames, self._now())]
-        name = f"reply:{mail or ''}:{fingerprint(text)}"
+        held = [[f.goal, place(f)] for f in self.stack.frames if f.status == "held"]
+        name = f"reply:{mail or ''}:{fingerprint([text, returned, held])}"  # what it names is part of what is said
         n = self._counted[name] = self._counted.get(name, 0) + 1
         if self._s.journal.values.get(f"{name}:{n}"):
             self._show([])

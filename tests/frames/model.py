@@ -65,6 +65,9 @@ class Model:
     def __init__(self, cap: int, expiry: float, tokens_cap: int, cost: dict[str, int], one_by_one: bool) -> None:
         self.cap, self.expiry, self.tokens_cap, self.cost, self.one_by_one = cap, expiry, tokens_cap, cost, one_by_one
         self.now = Place()
+        self.named: set[str] = set()  # returns that replies have named, in this step
+        self.named_before: set[str] = set()  # the same of its earlier attempts: what they said is not said again
+        self.named_in_step: set[str] = set()
         self.heard_before: set[tuple[str, str]] = set()
         self.hears: set[tuple[str, str]] = set()  # verdicts on returns, in this step
         self.heard: set[tuple[str, str]] = set()  # the same of its earlier attempts
@@ -146,6 +149,7 @@ class Model:
     def _again(self) -> None:
         self.shown = self.shown or self.now.stack
         self.heard |= self.hears
+        self.named_before |= self.named
         self.now = deepcopy(self.before[self.step])
         self.awaits_return = None
         self.moved.clear()
@@ -165,6 +169,7 @@ class Model:
         self.step += 1
         self.heard_before = self.hears | self.heard
         self.hears, self.heard = set(), set()
+        self.named, self.named_before, self.named_in_step = set(), set(), self.named | self.named_before
         self.before[self.step] = deepcopy(self.now)
         self.known.pop(self.step, None)
 
@@ -180,6 +185,7 @@ class Model:
             raise Broken("a person acted in a run that they had not taken over")
         self.performed += 1
         self.heard = self.heard_before
+        self.named_before = self.named_in_step
         if event.step in self.known:
             self.known[event.step + 1] = self.known.pop(event.step)
 
@@ -378,6 +384,9 @@ class Model:
     def _replied(self, event: ev.Replied) -> None:
         """Every frame on hold is named by the runtime, and every return since the last reply."""
         untold, self.now.untold = self.now.untold, ""
+        if untold in self.named_before and (not event.lines or event.lines[0].lower() != untold.lower()):
+            untold = ""
+        self.named.add(untold)
         expected = [untold[:1].upper() + untold[1:]] if untold else []
         held = [t for t in self.now.stack if t.held_at is not None]
         for line, text in zip(event.lines, expected, strict=False):

@@ -158,4 +158,13 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         '    if left - {"taken"}:\n',
         caught_by="a_taken_run_stands_still",
     ),
+    Mutant(
+        "a step counts although the boundary before it was refused",
+        "endings.py",
+        " and row.step == boundary.step",
+        "",
+        also=(("commit.py", "follows = row.step == boundary.step", "follows = True"),),
+        caught_by="frames",
+        hint=8300,
+    ),
 )
