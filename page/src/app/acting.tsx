@@ -1,0 +1,92 @@
+// More than the bar: one step at a time, back to a step, take over, perform a tool, hand back.
+import { useState } from "preact/hooks";
+import type { WatchedRun } from "../client";
+import { ENDED } from "../reduce";
+import { fieldsOf } from "../schema";
+import type { Json } from "../types.gen";
+import type { ToolInfo, Verb } from "../wire";
+import { SchemaForm, valuesOf, useFields } from "./form";
+import { accepted, act, client } from "./state";
+
+function offers(verb: Verb): boolean {
+  return client.verbs === null || client.verbs.includes(verb);
+}
+
+export function Acting({ run }: { run: WatchedRun }) {
+  const { view } = run;
+  const [back, setBack] = useState(Math.max(0, view.step - 1));
+  const [note, setNote] = useState("");
+  if (ENDED.includes(view.status) || view.status === "cancelling") return null;
+  const taken = takenBy(run);
+  const tools = client.agents.find((a) => a.name === view.agent)?.tools ?? [];
+  return (
+    <div class="acting">
+      <div class="row">
+        {view.status === "paused" && <button onClick={() => void act(run.id, "step_once")}>Take one step</button>}
+        {view.step > 0 && (
+          <form class="row" onSubmit={(e) => { e.preventDefault(); void act(run.id, "rewind", { to: back }); }}>
+            <button>Undo back to step</button>
+            <input type="number" aria-label="Step to go back to" min="0" max={view.step} value={back} onInput={(e) => setBack(Number(e.currentTarget.value))} />
+          </form>
+        )}
+        {offers("take_over") && !taken && <button onClick={() => void act(run.id, "take_over")}>Take over</button>}
+      </div>
+      {taken && (
+        <div class="takeover">
+          <p><b>{taken}</b> has taken this run over: the agent waits.</p>
+          {offers("perform") && (tools.length ? <Perform run={run} tools={tools} /> : <PerformByName run={run} />)}
+          <form class="row" onSubmit={(e) => { e.preventDefault(); void act(run.id, "hand_back", { note }).then((a) => accepted(a) && setNote("")); }}>
+            <input class="grow" aria-label="Note for the agent" placeholder="what you did, for the agent" value={note} onInput={(e) => setNote(e.currentTarget.value)} />
+            <button class="primary">Hand back</button>
+          </form>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** Who has taken the run over; empty if nobody has. */
+export function takenBy(run: WatchedRun): string {
+  const view = run.view as typeof run.view & { taken_over?: string | null };
+  if (view.taken_over) return view.taken_over;
+  return (view.holds as string[]).includes("taken_over") ? "A person" : "";
+}
+
+function Perform({ run, tools }: { run: WatchedRun; tools: ToolInfo[] }) {
+  const [name, setName] = useState(tools[0]!.name);
+  const tool = tools.find((t) => t.name === name) ?? tools[0]!;
+  return (
+    <div class="perform">
+      <label class="field">Perform a tool<select value={tool.name} onChange={(e) => setName(e.currentTarget.value)}>{tools.map((t) => <option key={t.name}>{t.name}</option>)}</select></label>
+      <PerformForm key={tool.name} run={run} tool={tool} />
+    </div>
+  );
+}
+
+function PerformForm({ run, tool }: { run: WatchedRun; tool: ToolInfo }) {
+  const form = useFields(fieldsOf(tool.schema));
+  const submit = () => {
+    const args = valuesOf(form);
+    if (args) void act(run.id, "perform", { tool: tool.name, args });
+  };
+  return <SchemaForm form={form} submit={`Perform ${tool.name}`} onSubmit={submit} />;
+}
+
+function PerformByName({ run }: { run: WatchedRun }) {
+  const [tool, setTool] = useState("");
+  const [args, setArgs] = useState("{}");
+  const submit = () => {
+    try {
+      void act(run.id, "perform", { tool, args: JSON.parse(args) as Json });
+    } catch {
+      setArgs("{}");
+    }
+  };
+  return (
+    <form class="row" onSubmit={(e) => { e.preventDefault(); submit(); }}>
+      <input aria-label="Tool" placeholder="tool" value={tool} onInput={(e) => setTool(e.currentTarget.value)} />
+      <input class="grow code" aria-label="Arguments as JSON" value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
+      <button>Perform</button>
+    </form>
+  );
+}
