@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from standfast.errors import Misuse, RunIdTaken, StandfastError, StoreBusy, StoreError, UnknownRun
 
-TYPES = "https://standfast.dev/problems/"  # names, not pages: they tell problems apart
+TYPES = "urn:standfast:problem:"  # names, not pages: they tell problems apart
 TITLES = {
     400: "The request cannot be read",
     401: "Who are you?",

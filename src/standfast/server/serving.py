@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import os
 import secrets
-import signal
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import uvicorn
 
@@ -50,7 +47,7 @@ class Settings:
     notify: str | None = None
     lease_seconds: float = LEASE_SECONDS
     stop_seconds: float = STOP_SECONDS
-    out: TextIO = field(default_factory=lambda: sys.stdout)
+    tell: Callable[[str], None] = log.info
 
 
 def check(settings: Settings) -> None:
@@ -165,16 +162,7 @@ async def _tell(server: uvicorn.Server, settings: Settings, token: str, secure: 
     sockets = [socket for one in server.servers for socket in one.sockets]
     port = sockets[0].getsockname()[1] if sockets else settings.port
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    print(f"standfast: http{'s' if secure else ''}://{host}:{port}/", file=settings.out)  # noqa: T201 - what the operator waits for
+    settings.tell(f"standfast: http{'s' if secure else ''}://{host}:{port}/")
     if settings.token is None:
-        print(f"token: {token}", file=settings.out)  # noqa: T201
-    print(f"store: {settings.store}", file=settings.out, flush=True)  # noqa: T201
-
-
-def run(settings: Settings) -> None:
-    """Serve in an event loop of its own."""
-    check(settings)
-    logging.basicConfig(format="%(levelname)s %(message)s")
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    asyncio.run(serve(settings))
+        settings.tell(f"token: {token}")
+    settings.tell(f"store: {settings.store}")
