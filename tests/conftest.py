@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from typing import Any
+
+import pytest
+
+from standfast.models import weights
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of the real small model are skipped by its name without it; where tools are required, they fail."""
+    if item.get_closest_marker("local_model") is None:
+        return
+    lacking = "xllamacpp" if importlib.util.find_spec("xllamacpp") is None else "its weights"
+    if lacking != "xllamacpp" and weights.installed() is not None:
+        return
+    reason = f"local model: {lacking} not installed (standfast model install)"
+    (pytest.fail if os.environ.get("STANDFAST_REQUIRE_TOOLS") else pytest.skip)(reason)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

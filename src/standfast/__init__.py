@@ -35,6 +35,7 @@ from standfast.errors import (
     StoreError,
     StoreFailed,
     StoreTooNew,
+    ToolServerFailed,
     UnknownAgent,
     UnknownRun,
     WrongState,
@@ -79,7 +80,9 @@ from standfast.records import (
 from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
+from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
+from standfast.toolbox import Toolbox
 from standfast.transcripts import Said
 
 __all__ = [
@@ -143,6 +146,7 @@ __all__ = [
     "RunView",
     "Runtime",
     "Said",
+    "SchemaTool",
     "Spent",
     "StackFull",
     "StandfastError",
@@ -154,6 +158,8 @@ __all__ = [
     "TextDelta",
     "TooLate",
     "Tool",
+    "ToolServerFailed",
+    "Toolbox",
     "Undone",
     "UnknownAgent",
     "UnknownRun",

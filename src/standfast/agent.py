@@ -28,6 +28,7 @@ from standfast.errors import BadTool, Misuse
 from standfast.records import Budget, Done, Idle, Json, MailKind
 from standfast.stack import Limits
 from standfast.tool import Tool
+from standfast.toolbox import Toolbox
 from standfast.tools_of import tools_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Agent(Generic[S, R]):
         self._given_tools = tools
         self._functions = functions or (lambda: [step])
         self._seen: dict[str, Tool[..., Any]] = {}
+        self._contracted: tuple[list[int], Json, str] | None = None
 
     @cached_property
     def state_codec(self) -> StateCodec[S]:
@@ -124,13 +126,35 @@ class Agent(Generic[S, R]):
     def _two_of(self, name: str) -> BadTool:
         return BadTool(
             f"agent {self.name} has two tools called {name!r}",
-            hint="a call is undone and looked up by its tool's name: give one of them another, @tool(name=...)",
+            hint="a call is undone and looked up by its tool's name: give one of them another, @tool(name=...), "
+            "or the tools of a server a prefix",
         )
 
     @cached_property
+    def toolboxes(self) -> list[Toolbox]:
+        """Where its tools come from that were made at run time, and may change."""
+        return list({id(box): box for tool in self.tools.values() if (box := tool.toolbox) is not None}.values())
+
+    @property
     def contract(self) -> Json:
         """What a paused run relies on; compared when it is resumed."""
-        tools: dict[str, JsonValue] = {name: cast("JsonValue", t.contract) for name, t in sorted(self.tools.items())}
+        return self._contract()[1]
+
+    @property
+    def contract_id(self) -> str:
+        return self._contract()[2]
+
+    def _contract(self) -> tuple[list[int], Json, str]:
+        """The contract as the toolboxes are now; made again only when one of them has changed."""
+        revisions = [box.revision for box in self.toolboxes]
+        if self._contracted is None or self._contracted[0] != revisions:
+            contract = self._make_contract()
+            self._contracted = revisions, contract, fingerprint(contract)
+        return self._contracted
+
+    def _make_contract(self) -> Json:
+        here = sorted((name, one) for name, one in self.tools.items() if not one.gone)
+        tools: dict[str, JsonValue] = {name: cast("JsonValue", one.contract) for name, one in here}
         return {
             "agent": self.name,
             "version": self.version,
@@ -144,10 +168,6 @@ class Agent(Generic[S, R]):
             **({"instructions": fingerprint(self.instructions)} if self.instructions else {}),
             **({"text_field": self.text_field} if self.text_field else {}),
         }
-
-    @cached_property
-    def contract_id(self) -> str:
-        return fingerprint(self.contract)
 
     @property
     def schema_for_models(self) -> Json:

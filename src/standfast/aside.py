@@ -27,6 +27,7 @@ class TookTooLong(Exception):  # noqa: N818 - it states the fact
 
 async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float | None) -> T:
     """What `work` returns; raises what it raises, or TookTooLong."""
+    call.beside = True
     context = contextvars.copy_context()
     context.run(current_call.set, call)
     context.run(unperformed.set, None)
@@ -40,6 +41,9 @@ async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float |
     except asyncio.CancelledError:
         task.cancel()
         raise
+    finally:
+        call.ended = True  # its code may send no further request
+        call.cut_tied()
     if not task.done():
         await stop_tasks({task}, CUT_SECONDS)
         raise TookTooLong(f"it did not end within {seconds:g} s")

@@ -32,13 +32,6 @@ def exhausted(budget: Budget, spent: Spent) -> str:
     return ""
 
 
-def repeats(budget: Budget, repeated: tuple[str, int]) -> str:
-    """Why the same call with the same result came too often in a row; empty if it did not."""
-    if budget.repeats is not None and repeated[1] >= budget.repeats:
-        return f"the same call gave the same result {repeated[1]} times in a row"
-    return ""
-
-
 def given(budget: Budget | Mapping[str, Any]) -> Budget:
     """A budget, or the JSON of one as choices carry it; Misuse if it makes no sense."""
     if not isinstance(budget, Budget | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -319,6 +319,8 @@ def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -
             result=outcome.raw,
         )
 
+    if flight.passage and outcome.kind == "finished":
+        return Ended(flight.id, QuickFinished(flight.id, outcome.raw), None, False)  # a repeated step asks again
     if row is None and outcome.kind == "finished":
         return Ended(flight.id, QuickFinished(flight.id, outcome.raw), None, False, new_row)
     row = new_row() if row is None else replace(row)

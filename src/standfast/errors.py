@@ -22,7 +22,10 @@ StandfastError
 │   └── StoreTooNew           written by a newer standfast
 ├── NoAnswer                  a model gave no answer that could be used
 ├── ProviderError             a model's provider did not answer (in standfast.models)
+├── ToolServerFailed          a server of tools cannot be started, or does not speak its protocol
 ├── Fenced                    another driver has taken this run over
+├── RequestRefused            the transport fence did not let a request through
+│   └── RequestCut            it let the request through, and closed it when its call or run was stopped
 ├── CallFailed                a call ended without a result
 │   ├── CallTimedOut
 │   ├── CallDenied
@@ -143,8 +146,20 @@ class NoAnswer(StandfastError):
     """A model gave no answer that could be used, however often it was asked."""
 
 
+class ToolServerFailed(StandfastError):
+    """A server of tools cannot be started, has ended, or does not speak its protocol."""
+
+
 class Fenced(StandfastError):
     """Another driver holds this run now; this one's writes no longer count."""
+
+
+class RequestRefused(StandfastError):
+    """The transport fence did not let a request through: nothing was sent."""
+
+
+class RequestCut(RequestRefused):
+    """The transport fence closed a request under way, because its call or its run was stopped."""
 
 
 class CallFailed(StandfastError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -45,6 +46,15 @@ class Body(Protocol):
     def where(self) -> str: ...
 
 
+class Tied(Protocol):
+    """Something of a call that must not outlive it: a request. Cut from whatever thread."""
+
+    def cut(self) -> None: ...
+
+
+_tying = threading.Lock()  # a call's first requests may come from two of its threads at once
+
+
 @dataclass(slots=True)
 class Flight:
     """One call between admission and record."""
@@ -67,6 +77,10 @@ class Flight:
     speech: Speech = field(default_factory=Speech)
     heard: Heard | None = None  # of a model
     over: asyncio.Future[None] | None = None  # made by whoever waits for its end
+    passage: bool = False  # a request that no call made: recorded and counted, never replayed
+    beside: bool = False  # before, probe, undo, a reading of a fact: outside the gate, cut only with its own code
+    spoiled: bool = False  # a stop refused or cut one of its requests: what its body makes of that is no result
+    tied: set[Tied] | None = None  # requests under way that must not outlive it
 
     @property
     def repeatable(self) -> bool:
@@ -97,6 +111,24 @@ class Flight:
             self.body.cut()
         elif self.task is not None:
             insist(self.task)
+        self.cut_tied()
+
+    def tie(self, request: Tied) -> None:
+        """From now on the request is cut with this call; whoever ties looks afterwards whether it was too late."""
+        with _tying:
+            tied = self.tied
+            if tied is None:
+                tied = self.tied = set()
+        tied.add(request)
+
+    def untie(self, request: Tied) -> None:
+        if self.tied is not None:
+            self.tied.discard(request)
+
+    def cut_tied(self) -> None:
+        """The call is cut or has ended: nothing of it goes on."""
+        for request in tuple(self.tied or ()):
+            request.cut()
 
     def until_over(self) -> asyncio.Future[None]:
         """Done when the call has ended and its end is on the way to the store."""

@@ -93,15 +93,21 @@ class Freshness:
             return Unread(f"no tool {fact.tool} here")
         unperformed.set(None)  # this call is no part of a step; gather gave this reading a context of its own
         seconds = tool.timeout or tool.grace
+        reading: Flight | None = None
         try:
             call = tool.parse(to_json(fact.args))
-            current_call.set(Flight(self._s, f"fact-{name}", call, CallRef(f"fact-{name}", tool.name), 0, None))
+            reading = Flight(self._s, f"fact-{name}", call, CallRef(f"fact-{name}", tool.name), 0, None, beside=True)
+            current_call.set(reading)
             value = await asyncio.wait_for(self._s.perform_plainly(tool, call.args), seconds)
             return cast("JsonValue", from_json(tool.dump_result(value)))
         except TimeoutError:
             return Unread(f"no answer within {seconds} s")
         except Exception as error:  # noqa: BLE001 - a reading that fails is a difference, and is shown as one
             return Unread(f"{type(error).__name__}: {error}")
+        finally:
+            if reading is not None:
+                reading.ended = True  # its code may send no further request
+                reading.cut_tied()
 
 
 def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:

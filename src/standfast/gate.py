@@ -7,9 +7,10 @@ running and fence and attempt are this driver's. A refused call never returns.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from standfast import budget as budgets
+from standfast import loops
 from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
 from standfast.children import check_driven, insert_child, wait_for_child
@@ -98,10 +99,10 @@ class Gate:
         over = s.over_cap()
         if over is not None:
             return "budget", over[1], over[0]
-        if budget.repeats is not None and s.repeated[0].startswith(_repeat_of(call)):
-            again = budgets.repeats(budget, s.repeated)
+        if budget.repeats is not None:
+            again = loops.before_call(s.rounds, call.tool.kind, call.what, budget.repeats)
             if again:
-                return "loop", f"{call.tool.name}: {again}", s.row.id
+                return "loop", again, s.row.id
         return None
 
     @staticmethod
@@ -261,13 +262,31 @@ class Gate:
         else:
             self._s.ended(flight, Outcome("cut"))
 
+    async def pass_through(
+        self, run: Run[Any], call: Call[Any], ref: CallRef, refuse: Callable[[], Awaitable[None]]
+    ) -> Flight:
+        """Admit a request that no call made; refused, `refuse` raises instead of waiting for ever."""
+        flight = await self._admit(run, call, ref, None, False, "", refuse)
+        performed = self._s.env.performed
+        if performed is not None:
+            performed[ref.tool] = performed.get(ref.tool, 0) + 1
+        return flight
+
     async def _admit(
-        self, run: Run[Any], call: Call[Any], ref: CallRef, row: CallRow | None, update: bool, why: str
+        self,
+        run: Run[Any],
+        call: Call[Any],
+        ref: CallRef,
+        row: CallRow | None,
+        update: bool,
+        why: str,
+        refuse: Callable[[], Awaitable[None]] | None = None,
     ) -> Flight:
         s = self._s
         scope = run.scope
+        park = refuse or scope.park
         if scope.closed or run.number != scope.number or s.shut:
-            await scope.park()
+            await park()
         admission = Admission(ref, run.scope, run.number, call.raw, why, row, update)
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
@@ -287,12 +306,12 @@ class Gate:
                 s.not_begun(admission)
             raise
         except Fenced:
-            await run.scope.park()
+            await park()
         if not admission.admitted:
-            await run.scope.park()
+            await park()
         if run.number != admission.attempt:  # its step has returned meanwhile
             s.not_begun(admission)
-            await run.scope.park()
+            await park()
         flight = Flight(s, ref.id, call, ref, admission.attempt, row)
         s.flights[ref.id] = flight
         if s.env.points is not None or not lease.fresh or lease.lapses != lapses:
@@ -303,7 +322,7 @@ class Gate:
                 raise
             if flight.cutting:  # a stop came before there was anything to cut
                 s.ended(flight, Outcome("cut"), begun=False)
-                await run.scope.park()
+                await park()
         s.began(flight)
         return flight
 
@@ -420,7 +439,3 @@ async def _sleep_until(session: Session, wake_at: float) -> Outcome:
     while (left := min(wake_at - clock.now(), end - clock.monotonic())) > 0:
         await clock.sleep(min(left, LOOK_AT_THE_CLOCK))
     return Outcome("finished", b"null")
-
-
-def _repeat_of(call: Call[Any]) -> str:
-    return f"{call.tool.name}/{call.digest}/"

@@ -25,7 +25,7 @@ from standfast.records import Budget, Done
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
 from standfast.tool_use import ToolUse
-from standfast.usable import usables
+from standfast.usable import opened, usables
 
 R = TypeVar("R")
 
@@ -108,7 +108,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         self._keeps_plan = plan
         own = [*([UPDATE_PLAN] if plan else []), *([self._final.tool] if self._final else [])]
         self._usable = [*tools, *own]
-        offered = usables(self._usable)  # BadTool here, not in the middle of a run
+        usables(self._usable)  # BadTool here, not in the middle of a run
         super().__init__(
             name,
             self._step,
@@ -119,7 +119,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             budget=budget or DEFAULT_BUDGET,
             on_error=on_error,
             concurrency=concurrency,
-            tools=[one for one in self._usable if not isinstance(one, Agent)],
+            tools=[one for one in opened(self._usable) if not isinstance(one, Agent)],
             functions=list,
             description=description or f"Hands a task to the agent {name} and gives its answer.",
             instructions=instructions,
@@ -129,7 +129,6 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             frame_expiry=frame_expiry,
             max_held_tokens=max_held_tokens,
         )
-        self._tool_names = [one.name for one in offered]
 
     def with_model(self, model: Model) -> LLMAgent[R]:
         """The same agent, thinking with another model: a test's, say."""

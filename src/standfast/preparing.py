@@ -35,6 +35,9 @@ class Preparing:
         trouble = s.env.store.read(lambda tx: tx.verify_snapshot(s.row))
         if trouble:
             raise StoreDamaged(trouble, hint="restore a copy of the store")
+        if s.row.attempt > 1:
+            for box in s.agent.toolboxes:
+                await box.refresh()
         await self._same_code()
         stale, back = await self._stale()
         doubts = await self._doubts()

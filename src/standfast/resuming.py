@@ -39,7 +39,7 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     if "error" in doc.holds:
         _issue_failed_reads_again(tx, row)
     if "budget" in doc.holds or "loop" in doc.holds:
-        doc.repeated = ("", 0)
+        doc.rounds = None
     doc.accept_stale = ask.accept_stale  # for whatever is found when the run is taken up
     doc.holds.clear()
     doc.error = None

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
+from standfast.loops import Rounds
 from standfast.records import (
     Budget,
     CallRef,
@@ -174,7 +175,7 @@ class RunDoc:
     retrying: dict[str, str] = field(default_factory=dict[str, str])  # what calls wait for before they try again
     took_mail: bool = False
     turn_given_for: str = ""
-    repeated: tuple[str, int] = ("", 0)
+    rounds: Rounds | None = None  # what a run with a budget of repeats did lately
     changed: str = ""
     redirected: list[str] = field(default_factory=list[str])  # the redirects in `changed`
     baseline: int = 0

@@ -25,12 +25,16 @@ class Attempt:
     `number` rises with every step; a Run that carries an older number is refused.
     """
 
-    __slots__ = ("broken", "closed", "loop", "main", "main_parked", "number", "on_park", "parked", "spawned", "used")
+    __slots__ = (
+        *("broken", "closed", "loop", "main", "main_parked", "number", "on_park", "parked", "refused"),
+        *("spawned", "used"),
+    )
 
     def __init__(self, number: int, on_park: Callable[[], None]) -> None:
         self.number = number
         self.closed = False
         self.broken = False  # its code was cancelled: what it returns, if it swallows that, is no end of a step
+        self.refused = False  # a request of its code was refused or cut by a stop: it reaches no boundary
         self.loop = asyncio.get_running_loop()
         self.main: asyncio.Task[Any] | None = None
         self.parked = 0
@@ -50,6 +54,11 @@ class Attempt:
         finally:
             self.parked -= 1
             self.main_parked = self.main_parked and not main
+
+    def spoil(self) -> None:
+        """A stop refused or cut a request: whatever the code makes of that, it is no end of a step."""
+        self.broken = True
+        self.refused = True
 
     def others(self) -> set[asyncio.Task[Any]]:
         """Tasks beside the main one that are still going."""

@@ -13,9 +13,10 @@ from pydantic import JsonValue
 
 from standfast import budget as budgets
 from standfast import events as ev
+from standfast import loops
 from standfast.abc import Tx
 from standfast.agent import Agent
-from standfast.codec import expand_logs, fingerprint, from_json
+from standfast.codec import expand_logs, from_json
 from standfast.commit import Admission, DriverWrite, Ended, StepCommit, ended_row
 from standfast.contained import contain
 from standfast.env import Env
@@ -26,6 +27,7 @@ from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
 from standfast.gate import Gate
 from standfast.journal import Journal
+from standfast.loops import Rounds
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
 from standfast.records import EndedAs, Hold, InFlight, Interruption, Residue, Spent
@@ -37,6 +39,7 @@ from standfast.voice import Voice
 T = TypeVar("T")
 
 YIELD_SECONDS = 0.01
+SHOWN_BYTES = 200  # of a call's arguments, when it is said what repeats
 StopAsked = tuple[Hold, str, JsonValue]
 
 
@@ -50,7 +53,7 @@ class Session:
         self.agent = agent
         self.step = row.step  # may be one ahead of the row while a boundary is being committed
         self.spent = Spent()
-        self.repeated = row.doc.repeated
+        self.rounds = row.doc.rounds or Rounds()
         self.journal = Journal(row.id, row.epoch, row.step)
         self.interruption: Interruption | None = None
         self.attempt: Attempt | None = None
@@ -233,7 +236,11 @@ class Session:
 
     def ended(self, flight: Flight, outcome: Outcome, *, begun: bool = True) -> StepCommit:
         """A call has ended: recorded with the next commit."""
+        if flight.spoiled and flight.repeatable:
+            outcome = Outcome("cut")
         flight.ended = True
+        if flight.tied:
+            flight.cut_tied()
         self.flights.pop(flight.id, None)
         self.voice.flush(flight)
         ended = ended_row(flight, outcome, self.step, self.row.n, self.row.epoch)
@@ -242,7 +249,7 @@ class Session:
             ended.event = ev.CallCut(call=flight.id, outcome="not_begun", why="it was stopped before it began")
         commit = self.commit()
         commit.ended.append(ended)
-        if self.row.doc.budget.repeats is not None and outcome.kind != "cut":
+        if self.row.doc.budget.repeats is not None and outcome.kind != "cut" and not flight.passage:
             self._repeated(flight, outcome)
         if flight.over is not None and not flight.over.done():
             flight.over.set_result(None)
@@ -264,14 +271,19 @@ class Session:
         self.outcomes.append(flight.outcome(word))
 
     def _repeated(self, flight: Flight, outcome: Outcome) -> None:
-        result = outcome.raw.decode("utf-8", "replace") or f"{outcome.error}: {outcome.message}"
-        what = f"{flight.call.tool.name}/{flight.call.digest}/{fingerprint(result)}"
-        last, count = self.repeated
-        self.repeated = (what, count + 1 if what == last else 1)
-        repeated = self.repeated
+        call, result = flight.call, outcome.raw or f"{outcome.error}: {outcome.message}".encode()
+        shown = repr(call) if len(call.raw) <= SHOWN_BYTES and call.tool.kind != "model" else f"{call.tool.name}(...)"
+        self._went_on(loops.called(self.rounds, call.tool.kind, call.what, result, shown))
+
+    def stepped_quietly(self, state: bytes) -> None:
+        """A step has ended that called nothing and read no mail."""
+        self._went_on(loops.stepped(self.rounds, state))
+
+    def _went_on(self, rounds: Rounds) -> None:
+        self.rounds = rounds
 
         def change(doc: RunDoc) -> None:
-            doc.repeated = repeated
+            doc.rounds = rounds
 
         self.change(change)
 

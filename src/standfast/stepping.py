@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from standfast import budget as budgets
 from standfast import events as ev
+from standfast import loops
 from standfast.children import cancel_children
 from standfast.commit import Boundary
 from standfast.contained import contained
 from standfast.errors import BadReturn, FramesOpen, NotCalled, StandfastError
 from standfast.orders import carry_out_orders
 from standfast.outliving import leave_flight
+from standfast.passage import Door, current_door
 from standfast.records import Done, Idle
 from standfast.rows import ErrorInfo
 from standfast.run import Run
@@ -54,10 +56,15 @@ class Stepper:
         take = s.agent.step
         while True:
             run = self._run
-            over = budgets.exhausted(s.row.doc.budget, s.spent)
+            budget = s.row.doc.budget
+            over = budgets.exhausted(budget, s.spent)
             if over:
                 s.ask_stop("budget", over)
                 return Turn("held")
+            if budget.repeats is not None and (again := loops.before_step(s.rounds, budget.repeats)):
+                s.ask_stop("loop", again)
+                return Turn("held")
+            current_door.set(Door(s, run))
             try:
                 if s.row.doc.orders:
                     await carry_out_orders(s, run, last=False)
@@ -130,6 +137,8 @@ class Stepper:
         if pending is not None and pending.boundary is not None:
             await s.flush(pending)  # a step without calls: every boundary is a commit
         commit = s.commit()
+        if s.row.doc.budget.repeats is not None and not s.journal.asked and not run.mail_read:
+            s.stepped_quietly(raw)
         commit.boundary = boundary
         boundary.changes, boundary.notes = len(commit.change), len(commit.notes)
         s.spent.steps += 1

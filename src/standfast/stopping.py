@@ -114,8 +114,8 @@ class Stopping:
         while self._mode != "cancel" and not scope.main.done():
             if self._s.flights:
                 end = None
-            elif scope.main_parked or (self._mode == "pause" and scope.parked) or self._s.answers:
-                return  # it wants another call: it will not get there
+            elif scope.main_parked or scope.refused or (self._mode == "pause" and scope.parked) or self._s.answers:
+                return  # it wants another call, or was refused a request: it will not get there
             elif end is None:
                 end = loop.time() + STEP_GRACE
             elif loop.time() > end:

@@ -12,6 +12,7 @@ from standfast.errors import Fenced, NotStorable
 from standfast.events import Event
 from standfast.family import hold_at_cap
 from standfast.journal import Journal
+from standfast.loops import Rounds
 from standfast.outliving import still_left
 from standfast.plan import Plan
 from standfast.records import Hold, Residue, Spent, Status
@@ -89,7 +90,7 @@ class Supervisor:
         plan, raw = unpack(snapshot)
         state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
         s.step = row.step
-        s.repeated = row.doc.repeated
+        s.rounds = row.doc.rounds or Rounds()
         s.journal = Journal(row.id, row.epoch, row.step)
         s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn"}
         s.journal.values = dict(row.doc.values)

@@ -32,6 +32,7 @@ from standfast.codec import Codec, canonical, to_json
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
 from standfast.signature import Signature, bad_tool
+from standfast.toolbox import Toolbox
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +75,11 @@ class Call(Generic[R]):
         if not self._digest:
             self._digest = hashlib.sha256(self.raw).hexdigest()[:16]
         return self._digest
+
+    @property
+    def what(self) -> str:
+        """The same for equal calls."""
+        return f"{self.tool.name}/{self.digest}"
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
@@ -127,7 +133,7 @@ class Tool(Generic[P, R]):
         self.module: str = fn.__module__
         self.qualname: str = fn.__qualname__
         self._check_declaration()
-        read = Signature(fn, self.name, before)
+        read = self._read()
         self._positional, self._names, self._defaults = read.positional, read.names, read.defaults
         self._sorted_names = sorted(self._names)
         self.is_async: bool = read.is_async
@@ -138,6 +144,19 @@ class Tool(Generic[P, R]):
         self._arguments = read.arguments
         self._argument_schema = read.argument_schema
         self._result: Codec[R] = read.result
+
+    @property
+    def toolbox(self) -> Toolbox | None:
+        """Where it came from, if it was made at run time and may change there."""
+        return None
+
+    @property
+    def gone(self) -> bool:
+        """True if its toolbox no longer has it."""
+        return False
+
+    def _read(self) -> Signature:
+        return Signature(self.fn, self.name, self.before)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The call, not yet performed. NotStorable names an argument that cannot be stored."""

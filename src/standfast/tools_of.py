@@ -11,6 +11,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeGuard
 
 from standfast.tool import Tool
+from standfast.toolbox import Toolbox
 
 MOST_OBJECTS = 5000
 
@@ -28,6 +29,8 @@ def tools_of(functions: Iterable[Callable[..., Any]]) -> list[Tool[..., Any]]:
         if _is_tool(thing):
             found[id(thing)] = thing
             queue.append(thing.fn)
+        elif isinstance(thing, Toolbox):
+            queue.extend(thing.tools)
         elif isinstance(thing, FunctionType):
             queue.extend(_named_by(thing))
         elif isinstance(thing, type):
@@ -54,7 +57,7 @@ def _is_collection(thing: object) -> TypeGuard[Collection[Any]]:
 
 
 def _among(values: Iterable[Any]) -> list[Any]:
-    return [value for value in values if _is_tool(value) or isinstance(value, FunctionType)]
+    return [value for value in values if _is_tool(value) or isinstance(value, FunctionType | Toolbox)]
 
 
 def _named_by(function: FunctionType) -> Iterator[Any]:
@@ -63,7 +66,7 @@ def _named_by(function: FunctionType) -> Iterator[Any]:
     for name in names:
         value = scope.get(name)
         if isinstance(value, ModuleType):
-            yield from (v for n in names if isinstance(v := vars(value).get(n), Tool | FunctionType | type))
+            yield from (v for n in names if isinstance(v := vars(value).get(n), Tool | FunctionType | type | Toolbox))
         elif value is not None:
             yield value
     for cell in function.__closure__ or ():

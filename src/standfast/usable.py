@@ -12,6 +12,7 @@ from standfast.codec import from_json
 from standfast.errors import BadTool, Misuse, StandfastError
 from standfast.replies import ToolSpec
 from standfast.tool import Call, Tool
+from standfast.toolbox import Toolbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,17 @@ class Usable:
 
 def usables(tools: Iterable[Any]) -> list[Usable]:
     """Tools and agents as a model may use them; BadTool for two of one name."""
-    found = [_usable(one) for one in tools]
+    found = [_usable(one) for one in opened(tools)]
     names = [one.name for one in found]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise BadTool(f"two tools are called {sorted(twice)[0]!r}", hint="a model asks by name: rename one of them")
     return found
+
+
+def opened(tools: Iterable[Any]) -> list[Any]:
+    """Tools and agents, with what is in toolboxes now in their place."""
+    return [each for one in tools for each in (one.tools if isinstance(one, Toolbox) else [one])]
 
 
 def _usable(given: Any) -> Usable:

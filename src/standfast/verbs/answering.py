@@ -66,7 +66,7 @@ def approve(call_id: str, args: Json | None) -> Act:
             merged: Any = {**from_json(call.args), **args}
             schema = _tool_schema(tx, row, call.tool, "schema")
             if schema is not None:
-                JsonSchema.validate({**schema, "additionalProperties": False}, merged, f"an argument of {call.tool}")
+                JsonSchema.validate({"additionalProperties": False, **schema}, merged, f"an argument of {call.tool}")
             call.wanted = call.args.decode()
             call.args = storable(merged)
         call.status = "approved"

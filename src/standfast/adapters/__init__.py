@@ -1,0 +1,1 @@
+"""Other people's tools and frameworks, under standfast's gate."""
