@@ -57,13 +57,23 @@ let sheet: CSSStyleSheet | undefined;
 export class StandfastBar extends HTMLElement {
   static observedAttributes = ["run"];
   private given: Client | undefined;
-  private run: WatchedRun | undefined;
+  private watched: WatchedRun | undefined;
   private stopWatching: (() => void) | undefined;
   private timer: ReturnType<typeof setInterval> | undefined;
   private from: PlanItem | null = null;
   private slotMeans = "pause";
   private slotChanged = 0;
   private announced = "";
+  private kills = ""; // what force would kill, as the server says
+
+  /** The id of the run; the attribute of the same name. */
+  get run(): string {
+    return this.getAttribute("run") ?? "";
+  }
+
+  set run(id: string) {
+    this.setAttribute("run", id);
+  }
 
   /** The client to use; the page's shared one if none is given. */
   set client(client: Client) {
@@ -101,7 +111,7 @@ export class StandfastBar extends HTMLElement {
 
   /** Open the composer; from a plan item: what came after it is undone first. */
   compose(from: PlanItem | null = null): void {
-    if (!this.run || ENDED.includes(this.run.view.status) || this.run.view.status === "cancelling") return;
+    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling") return;
     const form = this.part_("composer");
     const box = this.part_("text") as HTMLTextAreaElement;
     if (!form.hidden && this.from === from) {
@@ -109,7 +119,7 @@ export class StandfastBar extends HTMLElement {
       return;
     }
     this.from = from;
-    const item = from ?? upcoming(this.run.view.plan);
+    const item = from ?? upcoming(this.watched.view.plan);
     const label = form.querySelector("label")!;
     label.replaceChildren(...(from ? ["From here, instead of ", bold(from.title), ": what came after it is undone first"] : item ? ["Instead of ", bold(item.title)] : ["What should it do instead?"]));
     box.value = item?.title ?? "";
@@ -159,7 +169,7 @@ export class StandfastBar extends HTMLElement {
     const client = this.given ?? connect();
     this.given = client;
     const run = client.watch(id);
-    this.run = run;
+    this.watched = run;
     const off = run.subscribe(() => this.draw());
     this.stopWatching = () => {
       off();
@@ -171,11 +181,11 @@ export class StandfastBar extends HTMLElement {
   private detach(): void {
     this.stopWatching?.();
     this.stopWatching = undefined;
-    this.run = undefined;
+    this.watched = undefined;
   }
 
   private pauseOrResume(): void {
-    if (!this.run || this.part_("pause").getAttribute("aria-disabled") === "true") return;
+    if (!this.watched || this.part_("pause").getAttribute("aria-disabled") === "true") return;
     if (this.slotMeans === "resume" && Date.now() - this.slotChanged < CHANGED_GUARD) return;
     void this.ask("pause", this.slotMeans as Verb);
   }
@@ -198,13 +208,13 @@ export class StandfastBar extends HTMLElement {
 
   /** Send a verb; the button that asked shows at once that it was heard. */
   private async ask(button: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}): Promise<Answer | null> {
-    if (!this.run || !this.given) return null;
+    if (!this.watched || !this.given) return null;
     const pressed = button === null ? null : this.part_(button);
     if (pressed?.getAttribute("aria-disabled") === "true") return null;
     pressed?.setAttribute("data-pending", "");
     this.arm(false);
     try {
-      const answer = await this.given.verb(this.run.id, verb, args);
+      const answer = await this.given.verb(this.watched.id, verb, args);
       this.show(verb, answer);
       return answer;
     } catch (error) {
@@ -244,20 +254,20 @@ export class StandfastBar extends HTMLElement {
   }
 
   private draw(): void {
-    if (!this.run || !this.shadowRoot) return;
-    const view = this.run.view;
+    if (!this.watched || !this.shadowRoot) return;
+    const view = this.watched.view;
     const bar = this.shadowRoot.querySelector<HTMLElement>(".bar")!;
     if (bar.dataset["status"] !== view.status || !bar.dataset["drawn"]) {
       bar.dataset["status"] = view.status;
       bar.dataset["drawn"] = "yes";
-      bar.style.setProperty("--state", `var(--${view.status})`);
+      bar.style.setProperty("--_state", `var(--_${view.status})`);
       this.find(".mark path").setAttribute("d", STATE_SHAPES[view.status]);
       this.say("", "");
     }
     const live = !ENDED.includes(view.status);
-    this.text(".word", this.run.known ? STATE_WORDS[view.status] : "…");
-    this.text(".why", why(this.run));
-    this.find(".controls").hidden = !live || !this.run.known;
+    this.text(".word", this.watched.known ? STATE_WORDS[view.status] : "…");
+    this.text(".why", why(this.watched));
+    this.find(".controls").hidden = !live || !this.watched.known;
     if (!live) this.closeComposer();
     const means = view.status === "paused" ? "resume" : "pause";
     if (means !== this.slotMeans) {
@@ -282,8 +292,8 @@ export class StandfastBar extends HTMLElement {
 
   /** What changes by time alone. */
   private tick(): void {
-    if (!this.run?.known || !this.given || !this.shadowRoot) return;
-    const view = this.run.view;
+    if (!this.watched?.known || !this.given || !this.shadowRoot) return;
+    const view = this.watched.view;
     const now = this.given.now();
     const { elapsed, paused } = times(view, now);
     this.text(".elapsed", clock(elapsed));
@@ -295,20 +305,29 @@ export class StandfastBar extends HTMLElement {
       budget.toggleAttribute("data-near", nearest.fraction >= 0.75 && nearest.fraction < 1);
       budget.toggleAttribute("data-full", nearest.fraction >= 1);
       this.find(".fill").style.transform = `scaleX(${nearest.fraction.toFixed(3)})`;
-      this.text(".cap", `${nearest.label} ${nearest.used}`);
+      this.text(".cap", `${nearest.used} ${nearest.label}`);
     }
-    const since = this.run.history.spans.findLast((s) => s.kind === view.status && s.to === null)?.from;
+    const since = this.watched.history.spans.findLast((s) => s.kind === view.status && s.to === null)?.from;
     const stuck = IN_TRANSIT.includes(view.status) && since !== undefined && now - since >= FORCE_AFTER;
     const offered = this.given.verbs === null || this.given.verbs.includes("force");
     this.part_("force").hidden = !stuck || !offered;
-    this.text("#force span", forceWords(view));
+    if (stuck && !this.kills) void this.nameKilled();
+    if (!stuck) this.kills = "";
+    this.text("#force span", this.kills || forceWords(view));
+  }
+
+  /** Ask the server what exactly force would kill. */
+  private async nameKilled(): Promise<void> {
+    this.kills = forceWords(this.watched!.view);
+    const response = await fetch(this.given!.at(`api/runs/${encodeURIComponent(this.watched!.id)}/force`), { credentials: "include" });
+    if (response.ok) this.kills = `kills ${((await response.json()) as { kills: string }).kills}`;
   }
 
   /** A pending redirect says when it applies; a read one leaves a line of what it changed. */
   private mail(): void {
-    const view = this.run!.view;
+    const view = this.watched!.view;
     const redirects = view.mail.filter((m) => m.kind === "redirect");
-    const pending = redirects.filter((m) => m.status === "pending");
+    const pending = redirects.filter((m) => m.status === "pending" && !view.plan.some((i) => i.was && i.title === m.text && i.status === "running"));
     const note = this.part_("pending");
     note.hidden = !pending.length;
     note.replaceChildren(...pending.flatMap((m) => [bold("Redirect pending"), `“${m.text}” · ${m.disposition || "at the next reading"}`]));
@@ -322,8 +341,8 @@ export class StandfastBar extends HTMLElement {
 
   /** Steps and states are told to screen readers, tokens are not. */
   private announce(): void {
-    if (this.hasAttribute("quiet") || !this.run!.known) return;
-    const view = this.run!.view;
+    if (this.hasAttribute("quiet") || !this.watched!.known) return;
+    const view = this.watched!.view;
     const text = `${STATE_WORDS[view.status]}${view.status === "paused" ? `: ${whyPaused(view.holds)}` : ""}, step ${view.step}`;
     if (text === this.announced) return;
     this.announced = text;
@@ -331,7 +350,7 @@ export class StandfastBar extends HTMLElement {
   }
 
   private takesNoRedirects(): boolean {
-    return this.given?.agents.find((a) => a.name === this.run?.view.agent)?.redirects === false;
+    return this.given?.agents.find((a) => a.name === this.watched?.view.agent)?.redirects === false;
   }
 
   private disable(control: string, off: boolean): void {

@@ -8,7 +8,7 @@
 import { History } from "./history";
 import { emptyView, reduce } from "./reduce";
 import type { Event, JsonValue, RunView, TextDelta } from "./types.gen";
-import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, ToServer, Verb } from "./wire";
+import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, ToServer, ToolInfo, Verb } from "./wire";
 
 export { History } from "./history";
 export { ENDED, emptyView, hasEnded, reduce, times } from "./reduce";
@@ -39,7 +39,8 @@ export class WatchedRun extends Subject {
   view: RunView;
   known = false; // has the server said anything of it?
   gone = "";
-  version = 0;
+  version = 0; // rises with everything
+  tellings = 0; // rises with views and events, not with live text
   readonly history = new History();
 
   constructor(readonly id: string) {
@@ -52,12 +53,14 @@ export class WatchedRun extends Subject {
     if (this.known && view.seq < this.view.seq) return;
     this.view = view;
     this.known = true;
+    this.tellings++;
     this.touch();
   }
 
   happened(event: Event): void {
     if (!this.history.add(event)) return;
     this.view = reduce(this.view, event);
+    this.tellings++;
     this.touch();
   }
 
@@ -68,6 +71,7 @@ export class WatchedRun extends Subject {
 
   lost(why: string): void {
     this.gone = why || "it does not exist";
+    this.tellings++;
     this.touch();
   }
 
@@ -123,6 +127,11 @@ export class Client extends Subject {
     super();
   }
 
+  /** Where something of the server is: beside its socket. */
+  at(path: string): string {
+    return new URL(path, this.url().replace(/^ws/, "http")).href;
+  }
+
   /** The server's time now, in seconds since the epoch. */
   now(): number {
     return Date.now() / 1000 + this.offset;
@@ -131,8 +140,7 @@ export class Client extends Subject {
   open(): void {
     clearTimeout(this.retry);
     this.become(this.tries ? "reconnecting" : "connecting");
-    const url = this.options.url ?? besideThisScript();
-    const socket = (this.options.socket ?? ((to) => new WebSocket(to)))(url);
+    const socket = (this.options.socket ?? ((to) => new WebSocket(to)))(this.url());
     this.socket = socket;
     this.greeted = false;
     socket.onmessage = (message) => {
@@ -141,7 +149,7 @@ export class Client extends Subject {
       this.receive(JSON.parse(String(message.data)) as FromServer);
     };
     socket.onclose = (close) => {
-      if (socket === this.socket) void this.lost(close.reason, close.code);
+      if (socket === this.socket) void this.lost(close.reason);
     };
     this.heard = Date.now();
     clearInterval(this.beat);
@@ -193,13 +201,21 @@ export class Client extends Subject {
     });
   }
 
+  /** Workers may come and go: which agents there are now. */
+  async readAgents(): Promise<void> {
+    const response = await fetch(this.at("api/agents"), { headers: { accept: "application/json" } });
+    if (!response.ok) return; // the socket says what is wrong
+    this.agents = ((await response.json()) as { agents: AgentInfo[] }).agents.map(agentOf);
+    this.changed();
+  }
+
   private receive(message: FromServer): void {
     switch (message.op) {
       case "hello":
         this.greeted = true;
         this.tries = 0;
         this.me = message.me;
-        this.agents = message.agents;
+        this.agents = message.agents.map(agentOf);
         this.version = message.version;
         this.verbs = message.verbs ?? null;
         this.offset = message.now - Date.now() / 1000;
@@ -239,20 +255,20 @@ export class Client extends Subject {
     }
   }
 
+  private url(): string {
+    return this.options.url ?? besideThisScript();
+  }
+
   private askAgain(): void {
     for (const [id, { run }] of this.watched) this.transmit({ op: "watch", run: id, after: run.history.seq });
     if (this.filter) this.transmit({ op: "list", filter: this.filter });
     for (const { message } of this.waiting.values()) this.transmit(message);
   }
 
-  private async lost(reason: string, code: number): Promise<void> {
+  private async lost(reason: string): Promise<void> {
     this.socket = null;
     clearInterval(this.beat);
     if (!this.greeted && this.options.session && !(await this.options.session().catch(() => true))) {
-      this.become("unauthorised");
-      return;
-    }
-    if (code === 1008 || code === 4401 || code === 3000) {
       this.become("unauthorised");
       return;
     }
@@ -268,7 +284,7 @@ export class Client extends Subject {
       const socket = this.socket;
       this.socket = null;
       socket?.close();
-      void this.lost("the server has gone quiet", 0);
+      void this.lost("the server has gone quiet");
     } else {
       this.send({ op: "ping", n: ++this.n });
     }
@@ -309,6 +325,12 @@ function besideThisScript(): string {
   const url = new URL(import.meta.url);
   const root = url.pathname.replace(/(assets\/)?[^/]*$/, "");
   return `${url.protocol === "https:" ? "wss:" : "ws:"}//${url.host}${root}ws`;
+}
+
+/** Tools may be told by name alone. */
+function agentOf(agent: AgentInfo): AgentInfo {
+  const tools = (agent.tools ?? []) as (ToolInfo | string)[];
+  return { ...agent, tools: tools.map((t) => (typeof t === "string" ? { name: t } : t)) };
 }
 
 function newId(): string {

@@ -8,7 +8,7 @@ export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "
 export interface CallInfo {
   id: string;
   tool: string;
-  effect: CallStarted["effect"];
+  effect: CallStarted["effect"] | ""; // empty until it has begun
   title: string;
   why: string;
   args: JsonValue;
@@ -179,7 +179,7 @@ export class History {
     let call = this.calls.get(id);
     if (!call) {
       call = {
-        id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "read", title: "", why: "", args: null, step: this.step, attempts: 0,
+        id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
         state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
         text: "", reasoning: "", durable: 0,
       };

@@ -1,6 +1,6 @@
 // The view after an event: pure, typed, the same in every client. What no event tells (what a
 // run waits for, its driver, its budget after a resume) comes with the server's own views.
-import type { CallRef, Event, Json, JsonValue, MailView, Need, RunView } from "./types.gen";
+import type { CallRef, Event, Json, JsonValue, MailView, Need, PlanItem, RunView } from "./types.gen";
 
 export type Status = RunView["status"];
 export type Hold = RunView["holds"][number];
@@ -131,9 +131,9 @@ function change(view: RunView, event: Event): Partial<RunView> {
     case "state_edited":
       return { changed: [view.changed, event.changed].filter(Boolean).join("; ") };
     case "rewind_asked":
-      return { status: event.status, epoch: event.epoch, needs: [], holds: view.holds };
+      return { status: event.status, epoch: event.epoch, needs: [], attempt: view.attempt + 1 };
     case "rewound":
-      return { step: event.to, attempt: view.attempt + 1, in_flight: [] };
+      return { step: event.to, attempt: view.attempt + 1, in_flight: [], plan: before(view.plan, event.to) };
     default:
       return {};
   }
@@ -210,6 +210,11 @@ function frame(event: Extract<Event, { type: "frame_opened" }>): Json {
     kind: event.kind, mail: event.mail, place: "", age: 0, held_for: null, expires_at: null, expired: false, tokens: 0,
     note: "", returned: "", reconstructed: "", ordered: "", opened_at: event.at,
   };
+}
+
+/** The plan as it was before a step. */
+function before(plan: PlanItem[], step: number): PlanItem[] {
+  return plan.map((i) => (i.step === null || i.step < step ? i : { ...i, status: "queued", step: null }));
 }
 
 function noted(note: string): Json {

@@ -1,5 +1,5 @@
 // What people read: the word for each state, and what each control would do now.
-import { times, type Hold, type Status } from "./reduce";
+import { hasEnded, times, type Hold, type Status } from "./reduce";
 import type { CallRef, RunView } from "./types.gen";
 
 export const STATE_WORDS: Record<Status, string> = {
@@ -93,7 +93,7 @@ export function cancelWords(view: RunView): string {
     case "running":
     case "pausing": {
       const undone = writes(view);
-      if (undone.length) return `${kept}, undoes ${names(undone)}`;
+      if (undone.length) return `${kept}, undoes ${names(undone)} in progress`;
       return view.in_flight.length ? `${kept}, cuts ${names(view.in_flight)}` : kept;
     }
     case "paused":
@@ -115,7 +115,7 @@ export function planPosition(view: RunView): string {
   if (!items.length) return "";
   const done = items.filter((i) => i.status === "done").length;
   const running = items.some((i) => i.status === "running");
-  return `${Math.min(items.length, done + (running ? 1 : 0))}/${items.length}`;
+  return `${Math.min(items.length, done + (running && !hasEnded(view) ? 1 : 0))}/${items.length}`;
 }
 
 export interface Meter {

@@ -6,19 +6,21 @@ import { fieldsOf } from "../schema";
 import type { Json } from "../types.gen";
 import type { ToolInfo, Verb } from "../wire";
 import { SchemaForm, valuesOf, useFields } from "./form";
-import { accepted, act, client } from "./state";
+import { accepted, act, client, told } from "./state";
 
+/** These came later than the others: offered only by a server that says it has them. */
 function offers(verb: Verb): boolean {
-  return client.verbs === null || client.verbs.includes(verb);
+  return client.verbs?.includes(verb) ?? false;
 }
 
 export function Acting({ run }: { run: WatchedRun }) {
+  void told.value;
   const { view } = run;
   const [back, setBack] = useState(Math.max(0, view.step - 1));
   const [note, setNote] = useState("");
   if (ENDED.includes(view.status) || view.status === "cancelling") return null;
   const taken = takenBy(run);
-  const tools = client.agents.find((a) => a.name === view.agent)?.tools ?? [];
+  const tools = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).filter((t) => t.schema);
   return (
     <div class="acting">
       <div class="row">

@@ -5,14 +5,15 @@ import type { CallInfo } from "../history";
 import { isObject } from "../patch";
 import type { Json, JsonValue } from "../types.gen";
 import { duration, money } from "../words";
-import { client, get, route, seconds, to } from "./state";
+import { client, get, route, seconds, to, told } from "./state";
 import { At, Effect, Value } from "./parts";
 
 const STATE_MARK: { [state: string]: string } = {
-  asking: "?", started: "▸", finished: "✓", failed: "✗", cut: "✂", in_doubt: "≈", undone: "↩", denied: "⊘",
+  asking: "?", started: "▸", finished: "✓", failed: "!", cut: "–", in_doubt: "≈", denied: "×",
 };
 
 export function Calls({ run }: { run: WatchedRun }) {
+  void told.value;
   const { call: chosen, step } = route.value;
   const calls = [...run.history.calls.values()];
   const open = chosen ? run.history.calls.get(chosen) : undefined;
@@ -41,12 +42,14 @@ export function Calls({ run }: { run: WatchedRun }) {
 }
 
 function Took({ call }: { call: CallInfo }) {
+  void told.value;
   if (!call.startedAt) return null;
   if (call.endedAt === null) void seconds.value;
   return <span class="muted mono">{duration(Math.max(0, (call.endedAt ?? client.now()) - call.startedAt))}</span>;
 }
 
 function CallDetail({ run, call }: { run: WatchedRun; call: CallInfo }) {
+  void told.value;
   const [more, setMore] = useState<Json | null>(null);
   useEffect(() => {
     setMore(null);

@@ -3,10 +3,11 @@ import { useEffect, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
 import { isObject, mergePatch, same } from "../patch";
 import type { Json, JsonValue } from "../types.gen";
-import { accepted, act, get } from "./state";
+import { accepted, act, get, told } from "./state";
 import { Value } from "./parts";
 
 export function Inspector({ run }: { run: WatchedRun }) {
+  void told.value;
   const [base, setBase] = useState<Json | null>(null);
   const [text, setText] = useState("");
   const [seq, setSeq] = useState(0);

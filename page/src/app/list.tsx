@@ -2,33 +2,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { ENDED, times, type Status } from "../reduce";
 import type { RunView } from "../types.gen";
-import type { Filter } from "../wire";
+import { filterOf, type Chosen } from "../filter";
 import { STATE_WORDS, clock, money, planPosition, whyPaused } from "../words";
 import { State } from "./parts";
-import { labelsOf } from "./start";
 import { act, changes, client, keep, say, seconds, stored, to } from "./state";
 import { mayNotify } from "./needing";
 
-interface Chosen {
-  text: string;
-  status: string;
-  agent: string;
-  label: string;
-}
-
 const NOTHING: Chosen = { text: "", status: "", agent: "", label: "" };
-
-export function filterOf(chosen: Chosen): Filter {
-  const labels = labelsOf(chosen.label);
-  const groups: { [name: string]: string[] } = { live: ["queued", "running", "pausing", "paused", "cancelling"], ended: [...ENDED] };
-  return {
-    limit: 200,
-    ...(chosen.text.trim() ? { text: chosen.text.trim() } : {}),
-    ...(chosen.status === "needs" ? { needs: true } : chosen.status ? { status: groups[chosen.status] ?? [chosen.status] } : {}),
-    ...(chosen.agent ? { agent: chosen.agent } : {}),
-    ...(Object.keys(labels).length ? { labels } : {}),
-  };
-}
 
 export function List() {
   void changes.value;
@@ -86,7 +66,7 @@ function RunLine({ run, picked, onPick }: { run: RunView; picked: boolean; onPic
   if (!ENDED.includes(run.status)) void seconds.value;
   const { elapsed, paused } = times(run, client.now());
   const labels = Object.entries(run.labels);
-  const doing = run.needs[0]?.text || (run.status === "paused" ? whyPaused(run.holds) : run.error || run.waiting_for || run.plan.find((i) => i.status === "running")?.title || "");
+  const doing = run.needs[0]?.text || (run.status === "done" || run.status === "cancelled" ? "" : run.status === "paused" ? whyPaused(run.holds) : run.error || run.waiting_for || run.plan.find((i) => i.status === "running")?.title || "");
   return (
     <li class={run.status}>
       <input type="checkbox" aria-label={`Select ${run.id}`} checked={picked} onChange={(e) => onPick(e.currentTarget.checked)} />

@@ -27,12 +27,13 @@ function App() {
 }
 
 function Header() {
+  void changes.value;
   const next: Record<Theme, Theme> = { auto: "dark", dark: "light", light: "auto" };
   const needing = client.runs.filter((r) => r.needs.length && r.id !== route.value.run).length;
   return (
     <header class="top">
       <a class="brand" href={to.list()} aria-label="standfast: all runs"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M2 2h3.4v12H2ZM6.7 2h3.4v12H6.7ZM12 5.2 15 8l-3 2.8Z" /></svg>standfast</a>
-      {route.value.page !== "list" && <a href={to.list()}>Runs{needing > 0 && <span class="badge">{needing} {needing === 1 ? "needs" : "need"} someone</span>}</a>}
+      {route.value.page !== "list" && <a href={to.list()}>Runs{needing > 0 && <span class="badge">{needing}<span class="wide"> {needing === 1 ? "needs" : "need"} someone</span></span>}</a>}
       <span class="grow" />
       <Connected />
       {client.me.name && <span class="muted me">{client.me.name}</span>}
@@ -43,8 +44,9 @@ function Header() {
 }
 
 function Connected() {
+  void changes.value;
   const words = { connecting: "connecting…", reconnecting: "connection lost: reconnecting…", closed: "not connected", open: "", unauthorised: "" }[client.connection];
-  if (client.connection === "open") return <span class="connection open" title={`standfast ${client.version}`}>live</span>;
+  if (client.connection === "open") return <span class="connection" title={`standfast ${client.version}`}>live</span>;
   return <span class="connection lost">{words}{client.why && client.connection === "reconnecting" ? ` (${client.why})` : ""}</span>;
 }
 

@@ -5,12 +5,13 @@ import type { CallInfo } from "../history";
 import { Markdown } from "../markdown";
 import { ENDED } from "../reduce";
 import { nameOf } from "../telling";
-import { act, to } from "./state";
+import { act, drawn, to } from "./state";
 import { At, Panel } from "./parts";
 
 const SHOWN = 12; // the latest speakers; the others are one click away
 
 export function Output({ run }: { run: WatchedRun }) {
+  void drawn.value;
   const [all, setAll] = useState(false);
   const speakers = [...run.history.calls.values()].filter((c) => c.text || c.reasoning);
   const shown = all ? speakers : speakers.slice(-SHOWN);
@@ -25,7 +26,7 @@ export function Output({ run }: { run: WatchedRun }) {
     <button class="danger slim" title="Stops the run and marks in the record where you were reading" onClick={() => void stop(run)}>Suspicious output: stop</button>
   );
   return (
-    <Panel title="Output" aside={suspicious}>
+    <Panel title="What it says" aside={suspicious}>
       <div class="output" ref={box} tabIndex={0} role="region" aria-label="What the run says" onScroll={(e) => {
         const el = e.currentTarget;
         stuck.current = el.scrollHeight - el.scrollTop - el.clientHeight < 40;
@@ -53,6 +54,7 @@ async function stop(run: WatchedRun): Promise<void> {
 }
 
 function Said({ run, call }: { run: string; call: CallInfo }) {
+  void drawn.value;
   const speaking = call.state === "started";
   return (
     <article class={`said ${speaking ? "live" : ""}`}>

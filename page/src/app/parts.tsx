@@ -33,11 +33,11 @@ export function Value({ value }: { value: JsonValue | undefined }) {
 export function At({ time }: { time: number }) {
   if (!time) return null;
   const date = new Date(time * 1000);
-  return <time dateTime={date.toISOString()} title={date.toLocaleString()}>{date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })}</time>;
+  return <time dateTime={date.toISOString()} title={date.toLocaleString()}>{date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false })}</time>;
 }
 
 export function Effect({ effect }: { effect: string }) {
-  return <span class={`effect ${effect}`}>{effect}</span>;
+  return effect === "" ? null : <span class={`effect ${effect}`}>{effect}</span>;
 }
 
 export function By({ who }: { who: string | null }) {

@@ -3,15 +3,17 @@ import type { WatchedRun } from "../client";
 import type { CallInfo } from "../history";
 import { ENDED } from "../reduce";
 import type { PlanItem } from "../types.gen";
-import { to } from "./state";
+import { to, told } from "./state";
 import { Effect, Panel } from "./parts";
 
 const RANK = ["irreversible", "write", "idempotent", "read"];
 
 export function Plan({ run, onFrom }: { run: WatchedRun; onFrom: (item: PlanItem) => void }) {
+  void told.value;
   const { plan, status, step } = run.view;
   const live = !ENDED.includes(status) && status !== "cancelling";
   const calls = [...run.history.calls.values()];
+  const state = (item: PlanItem) => (item.status === "running" && ENDED.includes(status) ? "stopped" : item.status);
   if (!plan.length) return <StepsOnly run={run} calls={calls} />;
   return (
     <Panel title="Plan" aside={<a class="muted" href={to.step(run.id, Math.max(0, step))}>step {step}</a>}>
@@ -20,12 +22,12 @@ export function Plan({ run, onFrom }: { run: WatchedRun; onFrom: (item: PlanItem
           const upTo = nextStart(plan, item);
           const mine = item.step === null ? [] : calls.filter((c) => c.step >= item.step! && c.step < upTo);
           return (
-            <li key={item.id} class={item.status} aria-current={item.status === "running" ? "step" : undefined}>
-              <PlanMark status={item.status} />
+            <li key={item.id} class={state(item)} aria-current={state(item) === "running" ? "step" : undefined}>
+              <PlanMark status={state(item)} />
               <div class="item">
                 <span class="title">{item.step !== null ? <a href={to.step(run.id, item.step)}>{item.title}</a> : item.title}</span>
                 {item.was && item.was !== item.title && <del>{item.was}</del>}
-                <span class="meta"><span class="sr">{item.status}</span>{effects(mine).map((e) => <Effect key={e} effect={e} />)}{marks(mine)}</span>
+                <span class="meta"><span class="sr">{state(item)}</span>{state(item) === "stopped" && <span class="muted">not finished</span>}{effects(mine).map((e) => <Effect key={e} effect={e} />)}{marks(mine)}</span>
               </div>
               {live && (item.step !== null || item.status === "queued") && (
                 <button class="slim quiet" onClick={() => onFrom(item)} aria-label={`Redirect ${item.step !== null ? "from" : "at"} ${item.title}`}>{item.status === "done" ? "from here" : "rewrite"}</button>
@@ -40,6 +42,7 @@ export function Plan({ run, onFrom }: { run: WatchedRun; onFrom: (item: PlanItem
 
 /** An agent without a plan still has steps. */
 function StepsOnly({ run, calls }: { run: WatchedRun; calls: CallInfo[] }) {
+  void told.value;
   const latest = Array.from({ length: Math.min(run.view.step + 1, 12) }, (_, i) => run.view.step - i).reverse();
   const live = !ENDED.includes(run.view.status);
   return (
@@ -56,11 +59,12 @@ function StepsOnly({ run, calls }: { run: WatchedRun; calls: CallInfo[] }) {
   );
 }
 
-function PlanMark({ status }: { status: PlanItem["status"] }) {
+function PlanMark({ status }: { status: PlanItem["status"] | "stopped" }) {
   const shape = {
     queued: <circle cx="8" cy="8" r="5.2" fill="none" stroke="currentColor" stroke-width="1.6" />,
     running: <><circle cx="8" cy="8" r="6.2" fill="none" stroke="currentColor" stroke-width="1.4" /><circle cx="8" cy="8" r="3.2" /></>,
     done: <path d="M6.2 13.2 1.6 8.6l1.7-1.7 2.9 2.9 6.5-6.6 1.7 1.7Z" />,
+    stopped: <path d="M3.5 3.5h9v9h-9Z" />,
     dropped: <path d="M3 7.1h10v1.8H3Z" />,
   }[status];
   return <svg class="dot" viewBox="0 0 16 16" aria-hidden="true">{shape}</svg>;

@@ -5,10 +5,11 @@ import { isObject } from "../patch";
 import { Markdown } from "../markdown";
 import type { CallRef, Json, JsonValue, Receipt as ReceiptOf } from "../types.gen";
 import { duration, money, thousands } from "../words";
-import { act, get, say, to } from "./state";
+import { act, get, say, to, told } from "./state";
 import { At, By, Effect, Value } from "./parts";
 
 export function Receipt({ run }: { run: WatchedRun }) {
+  void told.value;
   const [fetched, setFetched] = useState<ReceiptOf | null>(null);
   const receipt = run.history.receipt ?? fetched;
   useEffect(() => {

@@ -1,6 +1,6 @@
 // One run: its bar, what it needs, its plan, what it says, and everything about it.
 import type { Ref } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { StandfastBar } from "../bar";
 import { ENDED } from "../reduce";
 import { announcement } from "../telling";
@@ -49,12 +49,6 @@ export function RunPage({ id }: { id: string }) {
   }, [view.status, run.known]);
   useAnnouncements(run.history.entries.length, run);
   const from = (item: PlanItem) => bar.current?.compose(item.step === null || item.status !== "done" ? (item.status === "queued" || item.status === "running" ? null : item) : item);
-  const entries = run.history.entries.length;
-  const plan = useMemo(() => <Plan run={run} onFrom={from} />, [view, entries]);
-  const frames = useMemo(() => <Frames run={run} />, [view.frames]);
-  const mail = useMemo(() => <Mail run={run} />, [view.mail]);
-  const timeline = useMemo(() => <Timeline run={run} />, [entries, view.status]);
-  const needs = useMemo(() => <Needs run={id} needs={view.needs} traceback={view.traceback} />, [view.needs]);
   if (run.gone) {
     return <main id="main" class="narrow"><h1>{id}</h1><p class="empty big">This run is not here: {run.gone}. <a href={to.list()}>All runs</a></p></main>;
   }
@@ -71,10 +65,10 @@ export function RunPage({ id }: { id: string }) {
           {view.parent && <a href={to.run(view.parent)}>parent run</a>}
           <span class="muted mono">{thousands(view.spent.input_tokens + view.spent.output_tokens)} tokens · {money(view.spent.cost)} · {view.spent.calls} calls</span>
         </div>
-        {needs}
-        {timeline}
+        <Needs run={id} needs={view.needs} traceback={view.traceback} />
+        <Timeline run={run} />
         <div class="columns">
-          <div class="side">{plan}{frames}{mail}<Acting run={run} /></div>
+          <div class="side"><Plan run={run} onFrom={from} /><Frames run={run} /><Mail run={run} /><Acting run={run} /></div>
           <div class="mainside">
             <div class="tabs" role="tablist" aria-label="About this run" onKeyDown={(e) => arrows(e, tabs, shown, setTab)}>
               {tabs.map((t) => <button key={t} role="tab" id={`tab-${t}`} aria-controls="tabpanel" aria-selected={t === shown} tabIndex={t === shown ? 0 : -1} onClick={() => setTab(t)}>{TABS[t]}</button>)}

@@ -1,5 +1,6 @@
 // A new run, from a form made of the agent's state.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { labelsOf } from "../filter";
 import { fieldsOf } from "../schema";
 import type { Json } from "../types.gen";
 import type { AgentInfo } from "../wire";
@@ -9,6 +10,7 @@ import { act, changes, client, to } from "./state";
 export function Start() {
   void changes.value;
   const [name, setName] = useState("");
+  useEffect(() => void client.readAgents(), []);
   const agents = client.agents;
   const agent = agents.find((a) => a.name === name) ?? agents[0];
   return (
@@ -48,9 +50,4 @@ function StartForm({ agent }: { agent: AgentInfo }) {
       <SchemaForm form={form} submit={`Start ${agent.name}`} onSubmit={() => void submit()} />
     </>
   );
-}
-
-export function labelsOf(text: string): { [key: string]: string } {
-  const pairs = text.split(",").map((p) => p.split(/[:=]/)).filter((p) => p[0]?.trim() && p[1]?.trim());
-  return Object.fromEntries(pairs.map(([key, ...value]) => [key!.trim(), value.join(":").trim()]));
 }

@@ -2,6 +2,7 @@
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { Client, VerbProblem, useClient, type WatchedRun } from "../client";
+import { parseRoute, type Route } from "../routes";
 import type { JsonValue } from "../types.gen";
 import type { Answer, Verb } from "../wire";
 
@@ -55,22 +56,28 @@ export async function get<T>(path: string): Promise<T> {
   return body as T;
 }
 
-/** The run, drawn again at most once a frame however fast it talks. */
+// A component is drawn again when a signal it has read changes: `drawn` with everything the run on
+// the page says, at most once a frame; `told` only with its views and events.
+export const drawn: Signal<number> = signal(0);
+export const told: Signal<number> = signal(0);
+
+/** The run of the page. */
 export function useRun(id: string): WatchedRun {
+  void told.value;
   const [run, setRun] = useState(() => client.watch(id));
-  const [, redraw] = useState(0);
   useEffect(() => {
     const watched = run.id === id ? run : client.watch(id);
     if (watched !== run) setRun(watched);
     let frame = 0;
     const draw = () => {
       frame = 0;
-      redraw(watched.version);
+      drawn.value = watched.version;
+      told.value = watched.tellings;
     };
     const off = watched.subscribe(() => {
       frame ||= document.hidden ? window.setTimeout(draw, 250) : requestAnimationFrame(draw);
     });
-    redraw(watched.version);
+    draw();
     return () => {
       off();
       client.unwatch(id);
@@ -80,24 +87,6 @@ export function useRun(id: string): WatchedRun {
 }
 
 // --- where we are ------------------------------------------------------------------------------
-
-export interface Route {
-  page: "list" | "new" | "run";
-  run: string;
-  step: number | null;
-  call: string | null;
-}
-
-export function parseRoute(hash: string): Route {
-  const parts = hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  if (parts[0] === "new") return { page: "new", run: "", step: null, call: null };
-  if (parts[0] !== "runs" || !parts[1]) return { page: "list", run: "", step: null, call: null };
-  return {
-    page: "run", run: parts[1],
-    step: parts[2] === "steps" && parts[3] ? Number(parts[3]) : null,
-    call: parts[2] === "calls" && parts[3] ? parts[3] : null,
-  };
-}
 
 export const route: Signal<Route> = signal(parseRoute(location.hash));
 addEventListener("hashchange", () => {

@@ -4,10 +4,11 @@ import type { WatchedRun } from "../client";
 import { ENDED } from "../reduce";
 import type { Json, MailView } from "../types.gen";
 import { duration } from "../words";
-import { accepted, act, client, seconds } from "./state";
+import { accepted, act, client, seconds, told } from "./state";
 import { At, By, Panel } from "./parts";
 
 export function Frames({ run }: { run: WatchedRun }) {
+  void told.value;
   void seconds.value;
   const { frames, held_tokens } = run.view;
   if (!frames.length) return null;
@@ -48,6 +49,7 @@ function FrameLine({ run, frame }: { run: WatchedRun; frame: Json }) {
 }
 
 export function Mail({ run }: { run: WatchedRun }) {
+  void told.value;
   const { mail } = run.view;
   if (!mail.length) return null;
   return <Panel title="Mail"><ol class="mail">{[...mail].reverse().slice(0, 30).map((m) => <MailLine key={m.id} mail={m} />)}</ol></Panel>;
@@ -59,13 +61,14 @@ function MailLine({ mail }: { mail: MailView }) {
     <li class={mail.status}>
       <span class="meta"><By who={mail.by} /><span>{mail.kind}</span><At time={mail.at} /></span>
       <span class="text">{mail.text}</span>
-      <span class="became">{mail.status === "pending" ? "⧗ " : mail.status === "consumed" ? "✓ " : "↩ "}{became}</span>
+      <span class="became">{became}</span>
     </li>
   );
 }
 
 /** Always there: Enter sends, and what will happen to it is said at once. */
 export function MessageBox({ run }: { run: WatchedRun }) {
+  void told.value;
   const [text, setText] = useState("");
   const [when, setWhen] = useState("next");
   const [became, setBecame] = useState("");

@@ -3,7 +3,7 @@ import type { WatchedRun } from "../client";
 import type { CallInfo, Span } from "../history";
 import { nameOf } from "../telling";
 import { duration } from "../words";
-import { client, seconds, to } from "./state";
+import { client, seconds, to, told } from "./state";
 import { Panel } from "./parts";
 
 const MOST = 400; // bars; older ones are left out
@@ -11,6 +11,7 @@ const LANES = 6;
 const ROW = 18;
 
 export function Timeline({ run }: { run: WatchedRun }) {
+  void told.value;
   void seconds.value;
   const { history } = run;
   const from = history.startedAt;
@@ -21,15 +22,16 @@ export function Timeline({ run }: { run: WatchedRun }) {
   const wide = (a: number, b: number) => `${Math.max(0.15, (Math.max(0, b - a) / span) * 100).toFixed(3)}%`;
   const calls = lanes([...history.calls.values()].filter((c) => c.startedAt).slice(-MOST), end);
   const rows = Math.max(1, ...calls.map((c) => c.lane + 1));
-  const height = ROW * (rows + 1) + 6;
+  const held = history.spans.some((s) => s.kind !== "step");
+  const height = ROW * (rows + 1 + (held ? 1 : 0)) + 4;
   return (
     <Panel title="Timeline" aside={<span class="muted mono">{duration(span)}</span>}>
-      <svg class="timeline" width="100%" height={height} role="group" aria-label={`Timeline: ${history.calls.size} calls in ${duration(span)}`}>
+      <div class="lanes"><svg class="timeline" width="100%" height={height} role="group" aria-label={`Timeline: ${history.calls.size} calls in ${duration(span)}`}>
         {history.spans.slice(-MOST).filter((s) => (s.to ?? end) - s.from > span / 2000).map((s, i) => (
           <g class={`span ${s.kind}`} key={i}>
             {s.kind === "step" ? <rect x={x(s.from)} y={1} width={wide(s.from, s.to ?? end)} height={ROW - 4} rx={3} /> : <rect x={x(s.from)} y={0} width={wide(s.from, s.to ?? end)} height={height} />}
             <title>{`${s.label}: ${duration((s.to ?? end) - s.from)}`}</title>
-            <Label span={s} x={x(s.from)} width={wide(s.from, s.to ?? end)} enough={((s.to ?? end) - s.from) / span > 0.07} />
+            <Label span={s} y={s.kind === "step" ? 0 : height - ROW} x={x(s.from)} width={wide(s.from, s.to ?? end)} enough={((s.to ?? end) - s.from) / span > 0.07} />
           </g>
         ))}
         {calls.map(({ call, lane }) => (
@@ -41,13 +43,13 @@ export function Timeline({ run }: { run: WatchedRun }) {
             <title>{`${call.title || call.tool} (${call.effect}): ${call.state.replace("_", " ")}, ${duration((call.endedAt ?? end) - call.startedAt)}`}</title>
           </a>
         ))}
-      </svg>
+      </svg></div>
     </Panel>
   );
 }
 
-function Label({ span, x, width, enough }: { span: Span; x: string; width: string; enough: boolean }) {
-  return enough ? <svg x={x} width={width} y={0} height={ROW}><text x={5} y={12}>{span.label}</text></svg> : null;
+function Label({ span, x, y, width, enough }: { span: Span; x: string; y: number; width: string; enough: boolean }) {
+  return enough ? <svg x={x} width={width} y={y} height={ROW}><text x={5} y={12}>{span.label}</text></svg> : null;
 }
 
 /** Calls that overlap lie in lanes of their own. */

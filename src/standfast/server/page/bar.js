@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-_t2LjUBd.js";
+export{t as StandfastBar}from"./assets/bar-CBfAUXbZ.js";
