@@ -60,7 +60,10 @@ function change(view: RunView, event: Event): Partial<RunView> {
     case "pause_asked":
       return { status: event.status, holds: event.status === "paused" ? withHold(view.holds, "user") : view.holds };
     case "run_paused":
-      return { status: "paused", holds: event.holds as Hold[], in_flight: [], driver: "", waiting_for: event.text };
+      return {
+        status: "paused", holds: event.holds as Hold[], in_flight: [], driver: "", waiting_for: event.text,
+        needs: event.holds.includes("in_doubt") ? view.needs : view.needs.filter((n) => n.kind !== "doubt"), // asked on resume
+      };
     case "resume_asked":
       return {
         status: event.status, changed: "", error: "", traceback: "",

@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-CBfAUXbZ.js";
+export{t as StandfastBar}from"./assets/bar-DfPMJxkJ.js";
