@@ -6,6 +6,7 @@ export default defineConfig({
     outDir: process.env["STANDFAST_PAGE_OUT"] ?? "../src/standfast/server/page",
     emptyOutDir: true,
     target: "es2023",
+    cssTarget: ["chrome123", "firefox120", "safari17.5"], // those that know light-dark()
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     rollupOptions: {

@@ -112,7 +112,9 @@ export function tell(event: Event): Told {
     case "forked":
       return someone(event.by, `forked at step ${event.at_step} into ${event.fork}`);
     case "verb_noted":
-      return someone(event.by, `${event.verb.replace("_", " ")} was noted${because(event.text || event.reason)}`);
+      return event.by === null
+        ? it(`${event.verb.replace(/_/g, " ")}${because(event.text || event.reason)}`)
+        : someone(event.by, `${event.verb.replace(/_/g, " ")} was noted${because(event.text || event.reason)}`);
     case "undo_ended":
       return it(`undo of ${event.tool}: ${event.outcome.replace("_", " ")}${because(event.reason)}`, event.call);
     default:

@@ -16,7 +16,8 @@ function offers(verb: Verb): boolean {
 export function Acting({ run }: { run: WatchedRun }) {
   void told.value;
   const { view } = run;
-  const [back, setBack] = useState(Math.max(0, view.step - 1));
+  const [chosen, setBack] = useState<number | null>(null);
+  const back = chosen ?? Math.max(0, view.step - 1);
   const [note, setNote] = useState("");
   if (ENDED.includes(view.status) || view.status === "cancelling") return null;
   const taken = takenBy(run);

@@ -16,7 +16,7 @@ export function Needs({ run, needs, traceback }: { run: string; needs: Need[]; t
   if (!needs.length) return null;
   return (
     <div class="needs">
-      {needs.map((need) => <NeedCard key={`${need.id} ${need.since}`} run={run} need={need} traceback={traceback} />)}
+      {needs.map((need) => <NeedCard key={need.id} run={run} need={need} traceback={traceback} />)}
     </div>
   );
 }

@@ -30,7 +30,7 @@ export function Plan({ run, onFrom }: { run: WatchedRun; onFrom: (item: PlanItem
                 <span class="meta"><span class="sr">{state(item)}</span>{state(item) === "stopped" && <span class="muted">not finished</span>}{effects(mine).map((e) => <Effect key={e} effect={e} />)}{marks(mine)}</span>
               </div>
               {live && (item.step !== null || item.status === "queued") && (
-                <button class="slim quiet" onClick={() => onFrom(item)} aria-label={`Redirect ${item.step !== null ? "from" : "at"} ${item.title}`}>{item.status === "done" ? "from here" : "rewrite"}</button>
+                <button class="slim quiet" onClick={() => onFrom(item)} aria-label={`${item.status === "done" ? "from here" : "rewrite"}: ${item.title}`}>{item.status === "done" ? "from here" : "rewrite"}</button>
               )}
             </li>
           );

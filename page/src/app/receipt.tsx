@@ -62,7 +62,8 @@ function CallName({ run, call }: { run: string; call: CallRef }) {
 /** Save it, fork it, or change its state and run it again. */
 function GoOn({ run, receipt }: { run: WatchedRun; receipt: ReceiptOf | null }) {
   const last = run.view.step;
-  const [at, setAt] = useState(last);
+  const [chosen, setAt] = useState<number | null>(null);
+  const at = chosen ?? last;
   const [text, setText] = useState<string | null>(null);
   const [problem, setProblem] = useState("");
   const go = async (args: { [key: string]: JsonValue }) => {

@@ -83,7 +83,8 @@ export function MessageBox({ run }: { run: WatchedRun }) {
   };
   if (ended) return null;
   return (
-    <form class="messagebox" onSubmit={(e) => { e.preventDefault(); void send(); }}>
+    <section class="messagebox" aria-label="Message">
+    <form onSubmit={(e) => { e.preventDefault(); void send(); }}>
       <input class="grow" id="message" aria-label="Message to the run" placeholder="Message: a thought beside the task" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} />
       <select aria-label="When it is read" value={when} onChange={(e) => setWhen(e.currentTarget.value)}>
         <option value="next">after this step</option><option value="now">now</option><option value="later">later</option>
@@ -91,5 +92,6 @@ export function MessageBox({ run }: { run: WatchedRun }) {
       <button>Send</button>
       {became && <span class="became">{became}</span>}
     </form>
+    </section>
   );
 }
