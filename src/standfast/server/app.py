@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from standfast.errors import StandfastError
 from standfast.runtime import Runtime
-from standfast.server import sse
+from standfast.server import agui, sse
 from standfast.server.actors import Who
 from standfast.server.guard import Guard, Rules
 from standfast.server.openapi import document
@@ -53,6 +53,8 @@ def control_app(
         *(Route(each.path, _endpoint(surface, each.handler), methods=[each.method], name=each.name) for each in OPERATIONS),
         Route("/api/runs/{id}/events", _endpoint(surface, sse.run_events), methods=["GET"], name="events"),
         Route("/api/events", _endpoint(surface, sse.all_events), methods=["GET"], name="all_events"),
+        Route("/agui/{agent}", _endpoint(surface, agui.run_agent), methods=["POST"], name="agui"),
+        Route("/agui/runs/{id}", _endpoint(surface, agui.attach), methods=["POST"], name="agui_run"),
         Route("/openapi.json", _endpoint(surface, openapi), methods=["GET"], name="openapi"),
         WebSocketRoute("/ws", page_socket, name="socket"),
         *routes,
