@@ -16,7 +16,6 @@ from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.control import load
 from standfast.errors import StandfastError
 from standfast.records import ENDED, RunView
 from standfast.server.actors import LOOK, Actor
@@ -30,6 +29,7 @@ from standfast.server.surface import Surface, allow, parsed
 from standfast.server.wire import encode, view_json
 
 THREAD: Final = "agui.thread"
+FIRST: Final = "agui.message"  # the message a run began with
 
 
 class _Model(BaseModel):
@@ -85,7 +85,7 @@ async def run_agent(surface: Surface, actor: Actor, request: Request) -> Respons
         "agent": agent,
         "state": await _state(surface, agent, given),
         "id": given.run_id,
-        "labels": {THREAD: given.thread_id},
+        "labels": {THREAD: given.thread_id, **({FIRST: first} if (first := _last_words(given)) else {})},
     }
     view = await surface.start(actor, start)
     return _stream(surface, given, view["id"], 0)
@@ -123,23 +123,23 @@ async def _state(surface: Surface, agent: str, given: RunInput) -> Any:
 async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView) -> Response:
     """Answer what the run waits for, hand it new words, and stream from there."""
     allow(actor, LOOK, view.id)
-    after = view.seq if view.status not in ENDED else 0
+    after = 0 if view.status in ENDED or view.id == given.run_id else view.seq
     for answer in given.resume or ():
         for verb, args in _verbs(view, answer):
             key = f"agui:{given.run_id}:{answer.interrupt_id}:{verb}"
             await surface.verb(actor, verb, view.id, {**args, "request_id": key})
-    last = given.messages[-1] if given.messages else None
-    if given.resume is None and last is not None and last.role == "user" and last.id and view.status not in ENDED:
-        if await _is_new(surface, view.id, last.id):
-            args = {"text": last.text, "request_id": f"agui:{view.id}:{last.id}"}
-            await surface.verb(actor, "message", view.id, args)
+    words = _last_words(given)
+    if given.resume is None and words and words != view.labels.get(FIRST) and view.status not in ENDED:
+        # by its own id: words that were handed over before are not said again
+        args = {"text": given.messages[-1].text, "request_id": f"agui:{view.id}:{words}"}
+        await surface.verb(actor, "message", view.id, args)
     return _stream(surface, given, view.id, after)
 
 
-async def _is_new(surface: Surface, run: str, message: str) -> bool:
-    """Words that began the run, or were handed over before, are not said again."""
-    key = f"agui:{run}:{message}"
-    return await surface.reader.read(lambda tx: tx.answered(key) is None and load(tx, run).seq > 0)
+def _last_words(given: RunInput) -> str:
+    """The id of the user's last message, if the conversation ends with it."""
+    last = given.messages[-1] if given.messages else None
+    return last.id if last is not None and last.role == "user" else ""
 
 
 def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:

@@ -43,7 +43,7 @@ class Saying:
         self._models: set[str] = set()
         self._ended_calls: set[str] = set()
         self._last: dict[str, Any] = {}
-        self.stopped = False
+        self.stopped = True  # until it is seen to go on
 
     def started(self) -> Line:
         """RUN_STARTED, with the version that is spoken."""

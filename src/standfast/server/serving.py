@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import logging
 import secrets
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,25 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket, bound before anything else is begun."""
+    name = host.strip("[]")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind)
+    except OSError as error:
+        raise Misuse(f"{host} cannot be listened on: {error}", hint="give an address of this machine") from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise Misuse(
+            f"port {port} of {host} cannot be used: {error.strerror}", hint="another server may be using it: give --port"
+        ) from error
+    return listening
+
+
 class _Server(uvicorn.Server):
     """Tells pages and streams to go before it stops listening to them."""
 
@@ -94,6 +114,8 @@ async def serve(settings: Settings) -> None:
     token = settings.token or secrets.token_urlsafe(24)
     store = settings.store.absolute()
     going = asyncio.Event()
+    listening = _listen(settings.host, settings.port)
+    port: int = listening.getsockname()[1]
     async with Runtime(store, drive=False) as runs:
         own_reader = Reader(runs, 1)
         pool = Pool(
@@ -101,9 +123,8 @@ async def serve(settings: Settings) -> None:
             lease_seconds=settings.lease_seconds,
             stop_seconds=settings.stop_seconds,
         )
-        sessions = Sessions(
-            token, store.with_name(store.name + "-sessions"), secure=secure, cookie=f"standfast_{settings.port}"
-        )
+        kept = store.with_name(store.name + "-sessions")
+        sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
         rules = Rules(
             hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
             origins=frozenset(settings.allow_origins),
@@ -136,10 +157,10 @@ async def serve(settings: Settings) -> None:
         notifier = Notifier(runs, own_reader, settings.notify) if settings.notify else None
         if notifier is not None:
             notifier.start()
-        telling = asyncio.create_task(_tell(server, settings, token, secure))
+        telling = asyncio.create_task(_tell(server, settings, port, token, secure))
         ending = asyncio.create_task(_end(going, app, pool))
         try:
-            await server.serve()
+            await server.serve(sockets=[listening])
         finally:
             going.set()
             telling.cancel()
@@ -155,12 +176,10 @@ async def _end(going: asyncio.Event, app: Any, pool: Pool) -> None:
     await asyncio.gather(app.state.surface.close(), pool.close())
 
 
-async def _tell(server: uvicorn.Server, settings: Settings, token: str, secure: bool) -> None:
+async def _tell(server: uvicorn.Server, settings: Settings, port: int, token: str, secure: bool) -> None:
     """Where it is, and the token, once; when it can be used."""
     while not server.started:
         await asyncio.sleep(0.02)
-    sockets = [socket for one in server.servers for socket in one.sockets]
-    port = sockets[0].getsockname()[1] if sockets else settings.port
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     settings.tell(f"standfast: http{'s' if secure else ''}://{host}:{port}/")
     if settings.token is None:
