@@ -63,7 +63,7 @@ def control_app(
     app = Starlette(
         routes=endpoints,
         middleware=[Middleware(Guard, who=who, rules=rules or Rules())],
-        exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told},
+        exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told, Exception: _failed},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -83,6 +83,12 @@ async def _told(request: Request, error: Exception) -> Response:
         error = problem_of(error, request.path_params.get("id"))
     assert isinstance(error, Problem)
     return error.response()
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    """Our own fault: said as a problem, and the traceback is in the log."""
+    hint = "see the server's log; runs are not touched by it"
+    return Problem(500, f"the server failed: {type(error).__name__}", hint).response()
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

@@ -6,8 +6,10 @@ import asyncio
 import ipaddress
 import logging
 import secrets
+import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,15 +98,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Tells pages and streams to go before it stops listening to them."""
+    """Leaves signals to us: SIGTERM and Ctrl-C are an orderly end, not a death by signal."""
 
-    def __init__(self, config: uvicorn.Config, going: asyncio.Event) -> None:
-        super().__init__(config)
-        self._going = going
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        self._going.set()
-        super().handle_exit(sig, frame)
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
 
 
 async def serve(settings: Settings) -> None:
@@ -152,13 +150,15 @@ async def serve(settings: Settings) -> None:
             timeout_keep_alive=30,
             backlog=1024,
         )
-        server = _Server(config, going)
+        server = _Server(config)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, going.set)
         pool.start()
         notifier = Notifier(runs, own_reader, settings.notify) if settings.notify else None
         if notifier is not None:
             notifier.start()
         telling = asyncio.create_task(_tell(server, settings, port, token, secure))
-        ending = asyncio.create_task(_end(going, app, pool))
+        ending = asyncio.create_task(_end(going, server, app, pool))
         try:
             await server.serve(sockets=[listening])
         finally:
@@ -170,9 +170,10 @@ async def serve(settings: Settings) -> None:
             own_reader.close()
 
 
-async def _end(going: asyncio.Event, app: Any, pool: Pool) -> None:
+async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Pool) -> None:
     """Workers are told to go while pages are: together they have less than five seconds."""
     await going.wait()
+    server.should_exit = True
     await asyncio.gather(app.state.surface.close(), pool.close())
 
 
