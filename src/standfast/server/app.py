@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from standfast.errors import StandfastError
 from standfast.runtime import Runtime
-from standfast.server import sse
+from standfast.server import agui, sse
 from standfast.server.actors import Who
 from standfast.server.guard import Guard, Rules
 from standfast.server.openapi import document
@@ -53,6 +53,8 @@ def control_app(
         *(Route(each.path, _endpoint(surface, each.handler), methods=[each.method], name=each.name) for each in OPERATIONS),
         Route("/api/runs/{id}/events", _endpoint(surface, sse.run_events), methods=["GET"], name="events"),
         Route("/api/events", _endpoint(surface, sse.all_events), methods=["GET"], name="all_events"),
+        Route("/agui/{agent}", _endpoint(surface, agui.run_agent), methods=["POST"], name="agui"),
+        Route("/agui/runs/{id}", _endpoint(surface, agui.attach), methods=["POST"], name="agui_run"),
         Route("/openapi.json", _endpoint(surface, openapi), methods=["GET"], name="openapi"),
         WebSocketRoute("/ws", page_socket, name="socket"),
         *routes,
@@ -61,7 +63,7 @@ def control_app(
     app = Starlette(
         routes=endpoints,
         middleware=[Middleware(Guard, who=who, rules=rules or Rules())],
-        exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told},
+        exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told, Exception: _failed},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -81,6 +83,12 @@ async def _told(request: Request, error: Exception) -> Response:
         error = problem_of(error, request.path_params.get("id"))
     assert isinstance(error, Problem)
     return error.response()
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    """Our own fault: said as a problem, and the traceback is in the log."""
+    hint = "see the server's log; runs are not touched by it"
+    return Problem(500, f"the server failed: {type(error).__name__}", hint).response()
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

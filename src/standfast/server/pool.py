@@ -40,6 +40,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 LOCK_SECONDS = 2.0  # a worker that keeps the store locked for so long does not work any more
 STOP_SECONDS = 10.0  # a stop that a blocked event loop keeps from settling for so long
 LEAVE_SECONDS = 3.0
+KILL_SECONDS = 5.0
 
 
 class Worker:
@@ -172,10 +173,9 @@ class Pool:
 
     async def kill(self, pid: int, why: str) -> None:
         """Kill a worker, and wait until the system says that it is dead."""
-        for worker in self._workers.values():
-            if worker.pid == pid:
-                worker.kill(why)
-                await asyncio.wait([worker.child.exited], timeout=5)
+        for worker in [one for one in self._workers.values() if one.pid == pid]:
+            worker.kill(why)
+            await asyncio.wait([worker.child.exited], timeout=KILL_SECONDS)
 
     async def freed(self, error: StandfastError) -> bool:
         """Is it a worker of ours that keeps the store locked, and does not run? Then it does so no longer."""

@@ -6,7 +6,10 @@ import asyncio
 import ipaddress
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+import signal
+import socket
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,16 +78,31 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket, bound before anything else is begun."""
+    name = host.strip("[]")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind)
+    except OSError as error:
+        raise Misuse(f"{host} cannot be listened on: {error}", hint="give an address of this machine") from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise Misuse(
+            f"port {port} of {host} cannot be used: {error.strerror}", hint="another server may be using it: give --port"
+        ) from error
+    return listening
+
+
 class _Server(uvicorn.Server):
-    """Tells pages and streams to go before it stops listening to them."""
+    """Leaves signals to us: SIGTERM and Ctrl-C are an orderly end, not a death by signal."""
 
-    def __init__(self, config: uvicorn.Config, going: asyncio.Event) -> None:
-        super().__init__(config)
-        self._going = going
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        self._going.set()
-        super().handle_exit(sig, frame)
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
 
 
 async def serve(settings: Settings) -> None:
@@ -94,6 +112,8 @@ async def serve(settings: Settings) -> None:
     token = settings.token or secrets.token_urlsafe(24)
     store = settings.store.absolute()
     going = asyncio.Event()
+    listening = _listen(settings.host, settings.port)
+    port: int = listening.getsockname()[1]
     async with Runtime(store, drive=False) as runs:
         own_reader = Reader(runs, 1)
         pool = Pool(
@@ -101,9 +121,8 @@ async def serve(settings: Settings) -> None:
             lease_seconds=settings.lease_seconds,
             stop_seconds=settings.stop_seconds,
         )
-        sessions = Sessions(
-            token, store.with_name(store.name + "-sessions"), secure=secure, cookie=f"standfast_{settings.port}"
-        )
+        kept = store.with_name(store.name + "-sessions")
+        sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
         rules = Rules(
             hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
             origins=frozenset(settings.allow_origins),
@@ -131,15 +150,17 @@ async def serve(settings: Settings) -> None:
             timeout_keep_alive=30,
             backlog=1024,
         )
-        server = _Server(config, going)
+        server = _Server(config)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, going.set)
         pool.start()
         notifier = Notifier(runs, own_reader, settings.notify) if settings.notify else None
         if notifier is not None:
             notifier.start()
-        telling = asyncio.create_task(_tell(server, settings, token, secure))
-        ending = asyncio.create_task(_end(going, app, pool))
+        telling = asyncio.create_task(_tell(server, settings, port, token, secure))
+        ending = asyncio.create_task(_end(going, server, app, pool))
         try:
-            await server.serve()
+            await server.serve(sockets=[listening])
         finally:
             going.set()
             telling.cancel()
@@ -149,18 +170,17 @@ async def serve(settings: Settings) -> None:
             own_reader.close()
 
 
-async def _end(going: asyncio.Event, app: Any, pool: Pool) -> None:
+async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Pool) -> None:
     """Workers are told to go while pages are: together they have less than five seconds."""
     await going.wait()
+    server.should_exit = True
     await asyncio.gather(app.state.surface.close(), pool.close())
 
 
-async def _tell(server: uvicorn.Server, settings: Settings, token: str, secure: bool) -> None:
+async def _tell(server: uvicorn.Server, settings: Settings, port: int, token: str, secure: bool) -> None:
     """Where it is, and the token, once; when it can be used."""
     while not server.started:
         await asyncio.sleep(0.02)
-    sockets = [socket for one in server.servers for socket in one.sockets]
-    port = sockets[0].getsockname()[1] if sockets else settings.port
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     settings.tell(f"standfast: http{'s' if secure else ''}://{host}:{port}/")
     if settings.token is None:
