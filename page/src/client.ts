@@ -209,6 +209,16 @@ export class Client extends Subject {
     this.changed();
   }
 
+  /** Which verbs this server has, for those that do not say so in their greeting. */
+  async readVerbs(): Promise<void> {
+    if (this.verbs !== null) return;
+    const response = await fetch(this.at("openapi.json"), { headers: { accept: "application/json" } });
+    if (!response.ok) return; // as above
+    const { paths } = (await response.json()) as { paths: { [path: string]: unknown } };
+    this.verbs = Object.keys(paths).map((path) => path.replace(/.*\//, "") as Verb);
+    this.changed();
+  }
+
   private receive(message: FromServer): void {
     switch (message.op) {
       case "hello":
@@ -217,7 +227,7 @@ export class Client extends Subject {
         this.me = message.me;
         this.agents = message.agents.map(agentOf);
         this.version = message.version;
-        this.verbs = message.verbs ?? null;
+        this.verbs = message.verbs ?? this.verbs;
         this.offset = message.now - Date.now() / 1000;
         this.become("open");
         this.askAgain();

@@ -1,12 +1,12 @@
 // More than the bar: one step at a time, back to a step, take over, perform a tool, hand back.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
 import { ENDED } from "../reduce";
 import { fieldsOf } from "../schema";
 import type { Json } from "../types.gen";
 import type { ToolInfo, Verb } from "../wire";
 import { SchemaForm, valuesOf, useFields } from "./form";
-import { accepted, act, client, told } from "./state";
+import { accepted, act, changes, client, told } from "./state";
 
 /** These came later than the others: offered only by a server that says it has them. */
 function offers(verb: Verb): boolean {
@@ -15,12 +15,15 @@ function offers(verb: Verb): boolean {
 
 export function Acting({ run }: { run: WatchedRun }) {
   void told.value;
+  void changes.value;
+  useEffect(() => void client.readVerbs(), []);
   const { view } = run;
   const [chosen, setBack] = useState<number | null>(null);
   const back = chosen ?? Math.max(0, view.step - 1);
   const [note, setNote] = useState("");
   if (ENDED.includes(view.status) || view.status === "cancelling") return null;
   const taken = takenBy(run);
+  const names = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).map((t) => t.name);
   const tools = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).filter((t) => t.schema);
   return (
     <div class="acting">
@@ -37,7 +40,7 @@ export function Acting({ run }: { run: WatchedRun }) {
       {taken && (
         <div class="takeover">
           <p><b>{taken}</b> has taken this run over: the agent waits.</p>
-          {offers("perform") && (tools.length ? <Perform run={run} tools={tools} /> : <PerformByName run={run} />)}
+          {offers("perform") && (tools.length ? <Perform run={run} tools={tools} /> : <PerformByName run={run} names={names} />)}
           <form class="row" onSubmit={(e) => { e.preventDefault(); void act(run.id, "hand_back", { note }).then((a) => accepted(a) && setNote("")); }}>
             <input class="grow" aria-label="Note for the agent" placeholder="what you did, for the agent" value={note} onInput={(e) => setNote(e.currentTarget.value)} />
             <button class="primary">Hand back</button>
@@ -75,21 +78,26 @@ function PerformForm({ run, tool }: { run: WatchedRun; tool: ToolInfo }) {
   return <SchemaForm form={form} submit={`Perform ${tool.name}`} onSubmit={submit} />;
 }
 
-function PerformByName({ run }: { run: WatchedRun }) {
-  const [tool, setTool] = useState("");
+/** A server that tells only the names of tools: their arguments are written as JSON. */
+function PerformByName({ run, names }: { run: WatchedRun; names: string[] }) {
+  const [chosen, setTool] = useState("");
+  const tool = chosen || names[0] || "";
+  const [problem, setProblem] = useState("");
   const [args, setArgs] = useState("{}");
   const submit = () => {
     try {
       void act(run.id, "perform", { tool, args: JSON.parse(args) as Json });
-    } catch {
-      setArgs("{}");
+      setProblem("");
+    } catch (error) {
+      setProblem(`Not sent: ${(error as Error).message}`);
     }
   };
   return (
     <form class="row" onSubmit={(e) => { e.preventDefault(); submit(); }}>
-      <input aria-label="Tool" placeholder="tool" value={tool} onInput={(e) => setTool(e.currentTarget.value)} />
+      <select aria-label="Tool" value={tool} onChange={(e) => setTool(e.currentTarget.value)}>{names.map((n) => <option key={n}>{n}</option>)}</select>
       <input class="grow code" aria-label="Arguments as JSON" value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
       <button>Perform</button>
+      {problem && <p class="problem">{problem}</p>}
     </form>
   );
 }

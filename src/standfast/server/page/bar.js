@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-DfPMJxkJ.js";
+export{t as StandfastBar}from"./assets/bar-BJJRRXka.js";
