@@ -52,7 +52,7 @@ def test_sigterm_with_pages_open_takes_less_than_five_seconds_and_loses_nothing(
 def test_a_worker_that_does_not_go_is_killed_in_time_and_its_run_goes_on_later(serve: Serve) -> None:
     server = serve().ready()
     server.start("wedger", "stuck", how="loop", folder=str(server.folder))
-    eventually(lambda: (server.folder / "stuck-stuck").exists())
+    eventually((server.folder / "stuck-stuck").exists)
     assert server.terminate() < 8
     assert leftovers(server.store) == []
     server = serve().ready()

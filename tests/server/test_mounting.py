@@ -49,7 +49,9 @@ async def their_app(folder: Path) -> AsyncIterator[tuple[str, Runtime]]:
             middleware=[Middleware(SessionMiddleware, secret_key="theirs")],
         )
         listening = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_level="warning", lifespan="off", ws="websockets-sansio", timeout_graceful_shutdown=2)
+        config = uvicorn.Config(
+            app, log_level="warning", lifespan="off", ws="websockets-sansio", timeout_graceful_shutdown=2
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         await eventually(lambda: server.started, timeout=30)

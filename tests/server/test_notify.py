@@ -63,7 +63,7 @@ def hook() -> Iterator[tuple[str, list[Any]]]:
     got: list[Any] = []
 
     class Hook(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 - http.server's name
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             got.append((self.headers["Content-Type"], json.loads(body)))
             self.send_response(503 if len(got) == 1 else 200)

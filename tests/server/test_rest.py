@@ -17,14 +17,18 @@ def new_id() -> str:
 def test_a_run_is_started_watched_and_finished_over_rest(server: Server) -> None:
     """R1."""
     run = new_id()
-    answer = server.http.post("/api/runs", json={"agent": "counter", "state": {"to": 2}, "id": run, "labels": {"of": run}})
+    answer = server.http.post(
+        "/api/runs", json={"agent": "counter", "state": {"to": 2}, "id": run, "labels": {"of": run}}
+    )
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/api/runs/{run}"
     assert answer.json()["status"] == "queued"
     assert server.until(run, "done")["step"] == 2
     assert server.get(f"/api/runs/{run}/result") == {"run": run, "status": "done", "result": 2, "error": ""}
     assert server.get(f"/api/runs/{run}/state", params={"step": 1}) == {"to": 2, "seconds": 0.0, "at": 1}
-    assert [said["text"].split()[0] for said in server.get(f"/api/runs/{run}/transcript")["transcript"]] == ["looking"] * 2
+    assert [said["text"].split()[0] for said in server.get(f"/api/runs/{run}/transcript")["transcript"]] == [
+        "looking"
+    ] * 2
     assert [view["id"] for view in server.get("/api/runs", params={"label": f"of:{run}"})["runs"]] == [run]
     events = server.events(run)
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))

@@ -22,7 +22,7 @@ def world(server: Server) -> list[str]:
 def stuck(server: Server, how: str, run: str = "stuck", **state: Any) -> str:
     """A run that has drafted something and is now in the midst of being stuck."""
     server.start("wedger", run, how=how, folder=str(server.folder), **state)
-    eventually(lambda: (server.folder / f"stuck-{run}").exists())
+    eventually((server.folder / f"stuck-{run}").exists)
     eventually(lambda: server.view(run)["in_flight"])
     return run
 
@@ -81,7 +81,9 @@ def test_force_on_a_pause_that_waits_for_a_write_leaves_it_in_doubt(serve: Serve
     need = eventually(lambda: server.view(run)["needs"])[0]
     assert need["kind"] == "doubt"
     assert {"decision": "not_happened"} in need["choices"]
-    answer = server.post(f"/api/runs/{run}/resolve", {"call_id": need["call"], "decision": "happened", "result": "seen"})
+    answer = server.post(
+        f"/api/runs/{run}/resolve", {"call_id": need["call"], "decision": "happened", "result": "seen"}
+    )
     assert answer["answer"] == "accepted"
     server.until(run, "done")
 
@@ -194,7 +196,9 @@ def holder_pid(server: Server, run: str) -> int:
     import sqlite3  # noqa: PLC0415
 
     with sqlite3.connect(f"file:{server.store}?mode=ro", uri=True) as store:
-        found = store.execute("SELECT pid FROM leases JOIN runs ON holder = leases.id WHERE runs.id = ?", (run,)).fetchone()
+        found = store.execute(
+            "SELECT pid FROM leases JOIN runs ON holder = leases.id WHERE runs.id = ?", (run,)
+        ).fetchone()
     store.close()
     return int(found[0])
 

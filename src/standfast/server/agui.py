@@ -17,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from standfast.errors import StandfastError
+from standfast.json_values import is_object
 from standfast.records import ENDED, RunView
 from standfast.server.actors import LOOK, Actor
 from standfast.server.agui_events import Saying
 from standfast.server.feeds import Watch
-from standfast.server.operations import body_of
+from standfast.server.handlers import body_of
 from standfast.server.problems import Problem, problem_of
 from standfast.server.reading import Filter
 from standfast.server.sse import Stream
@@ -104,7 +105,7 @@ async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
 
 async def _of_thread(surface: Surface, agent: str, thread: str) -> RunView | None:
     try:
-        found = await surface.reader.list(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
+        found = await surface.reader.found(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
     except StandfastError:
         return None  # there is no store yet
     return found[0] if found else None
@@ -148,24 +149,28 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     need = next((shown for shown in view_json(view)["needs"] if shown["id"] == answer.interrupt_id), None)
     if need is None:
         if answer.interrupt_id not in view.holds:
-            raise Problem(409, f"the run does not wait for {answer.interrupt_id[:100]!r} (any more)",
-                          "look at the interrupts of the last RUN_FINISHED", run=view.id)
+            raise Problem(
+                409,
+                f"the run does not wait for {answer.interrupt_id[:100]!r} (any more)",
+                "look at the interrupts of the last RUN_FINISHED",
+                run=view.id,
+            )
         return [("resume", {})] if answer.status == "resolved" else []
     kind, call = need["kind"], need["call"]
     if kind == "approval":
-        told = payload if isinstance(payload, dict) else {"approved": payload}
+        told = payload if is_object(payload) else {"approved": payload}
         if answer.status == "cancelled" or told.get("approved") is False:
             return [("deny", {"call_id": call, "reason": str(told.get("reason") or "denied")})]
         return [("approve", {"call_id": call, "args": told.get("args")})]
     if answer.status == "cancelled":
         return []
     if kind == "question":
-        value = payload["answer"] if isinstance(payload, dict) and payload.keys() == {"answer"} else payload
+        value = payload["answer"] if is_object(payload) and payload.keys() == {"answer"} else payload
         return [("answer", {"call_id": call, "value": value})]
     if kind == "doubt":
-        told = payload if isinstance(payload, dict) else {"decision": payload}
+        told = payload if is_object(payload) else {"decision": payload}
         return [("resolve", {"call_id": call, **told})]
-    choice = payload if isinstance(payload, dict) and "verb" in payload else need["choices"][0]
+    choice = payload if is_object(payload) and "verb" in payload else need["choices"][0]
     return [(str(choice["verb"]), dict(choice.get("args") or {}))]
 
 

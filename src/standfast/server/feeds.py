@@ -253,7 +253,7 @@ class Feeds:
         now = time.monotonic()
         due = [each for each in self._listings.values() if now - each.read_at >= LIST_GAP] if self._changed else []
         for listing in due:
-            views = await self._reader.list(listing.wanted)
+            views = await self._reader.found(listing.wanted)
             listing.read_at = now
             bodies = [view_json(view) for view in views]
             key = b"\n".join(map(view_key, bodies))

@@ -101,8 +101,12 @@ class Guard:
                 raise self._unknown(request)
             scope.setdefault("state", {})["actor"] = actor
             if not _is_stop(scope) and not self._rate.allows(actor.name):
-                raise Problem(429, "too many requests", "wait a second; pause, cancel and force always pass",
-                              headers={"retry-after": "1"})
+                raise Problem(
+                    429,
+                    "too many requests",
+                    "wait a second; pause, cancel and force always pass",
+                    headers={"retry-after": "1"},
+                )
             scope["state"]["rate"] = self._rate
         if scope["type"] == "http" and changes:
             return await self._whole_body(headers, receive)
@@ -120,8 +124,11 @@ class Guard:
     def _check_host(self, headers: Headers) -> None:
         allowed = self._rules.hosts
         if allowed is not None and host_name(headers.get("host", "")) not in allowed:
-            raise Problem(421, f"this server is not {headers.get('host', 'nameless')[:100]!r}",
-                          "use the address it printed, or start it with --allow-host NAME")
+            raise Problem(
+                421,
+                f"this server is not {headers.get('host', 'nameless')[:100]!r}",
+                "use the address it printed, or start it with --allow-host NAME",
+            )
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
         """A browser says which page a request comes from; programs do not, and carry no cookies of a browser."""
@@ -135,8 +142,11 @@ class Guard:
         secure = scope.get("scheme") in ("https", "wss")
         parts = urlsplit(origin)
         if parts.netloc.lower() != headers.get("host", "").lower() or (secure and parts.scheme != "https"):
-            raise Problem(403, f"the origin {origin[:100]!r} may not act here",
-                          "open the page of this server, or start it with --allow-origin ORIGIN")
+            raise Problem(
+                403,
+                f"the origin {origin[:100]!r} may not act here",
+                "open the page of this server, or start it with --allow-origin ORIGIN",
+            )
 
     async def _whole_body(self, headers: Headers, receive: Receive) -> Receive:
         """The body is read here, within its limits; the app gets it as one message."""
@@ -160,8 +170,11 @@ class Guard:
             raise Problem(400, "the body did not come", "send it at once") from None
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and (body or kind):
-            raise Problem(415, f"the body is {kind or 'of no kind'}, not application/json",
-                          "send JSON with `Content-Type: application/json`")
+            raise Problem(
+                415,
+                f"the body is {kind or 'of no kind'}, not application/json",
+                "send JSON with `Content-Type: application/json`",
+            )
         whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def receive_whole() -> Message:

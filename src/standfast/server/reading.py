@@ -61,7 +61,7 @@ class Reader:
 
         return await self.read(look)
 
-    async def list(self, wanted: Filter) -> list[RunView]:
+    async def found(self, wanted: Filter) -> list[RunView]:
         """Runs, newest first."""
 
         def look(tx: Tx) -> list[RunView]:

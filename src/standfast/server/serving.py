@@ -82,7 +82,9 @@ def _listen(host: str, port: int) -> socket.socket:
     """The socket, bound before anything else is begun."""
     name = host.strip("[]")
     try:
-        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
         listening = socket.socket(family, kind)
     except OSError as error:
         raise Misuse(f"{host} cannot be listened on: {error}", hint="give an address of this machine") from error
@@ -92,7 +94,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise Misuse(
-            f"port {port} of {host} cannot be used: {error.strerror}", hint="another server may be using it: give --port"
+            f"port {port} of {host} cannot be used: {error.strerror}",
+            hint="another server may be using it: give --port",
         ) from error
     return listening
 
@@ -179,7 +182,7 @@ async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Poo
 
 async def _tell(server: uvicorn.Server, settings: Settings, port: int, token: str, secure: bool) -> None:
     """Where it is, and the token, once; when it can be used."""
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.02)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     settings.tell(f"standfast: http{'s' if secure else ''}://{host}:{port}/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -36,8 +36,8 @@ class Wanted(BaseModel):
     agent: str | None = None
     labels: dict[str, str] | None = None
     needs: bool | None = None
-    text: str = Field("", max_length=200)
-    limit: int = Field(100, ge=1, le=1000)
+    text: Annotated[str, Field(max_length=200)] = ""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
     before: str | None = None
 
     @property
@@ -45,7 +45,13 @@ class Wanted(BaseModel):
         statuses = (self.status,) if isinstance(self.status, str) else self.status
         labels = tuple(sorted((self.labels or {}).items()))
         return Filter(
-            None if statuses is None else tuple(statuses), self.agent, labels, self.needs, self.text, self.limit, self.before
+            None if statuses is None else tuple(statuses),
+            self.agent,
+            labels,
+            self.needs,
+            self.text,
+            self.limit,
+            self.before,
         )
 
 
@@ -151,7 +157,9 @@ class Page:
                 case "ping":
                     self._say({"op": "pong", "n": op.n, "now": self._surface.runs.clock.now()})
                 case _:
-                    raise Problem(422, f"{op.op[:50]!r} is nothing this server knows", "watch, unwatch, list, verb, ping")
+                    raise Problem(
+                        422, f"{op.op[:50]!r} is nothing this server knows", "watch, unwatch, list, verb, ping"
+                    )
         except Problem as problem:
             if op.op in ("watch", "unwatch") and op.run is not None:
                 self._say({"op": "gone", "run": op.run, "why": problem.detail})
@@ -194,7 +202,11 @@ class Page:
             self._say({"op": "answer", "n": op.n, "answer": await self._carried_out(op)})
         except Problem as problem:
             told = problem.more.get("answer")
-            self._say({"op": "answer", "n": op.n, "answer": told} if told else {"op": "answer", "n": op.n, "problem": problem.body})
+            self._say(
+                {"op": "answer", "n": op.n, "answer": told}
+                if told
+                else {"op": "answer", "n": op.n, "problem": problem.body}
+            )
 
     async def _carried_out(self, op: Op) -> dict[str, Any]:
         surface, actor = self._surface, self._actor

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from standfast.abc import Tx
 from standfast.errors import StandfastError, UnknownRun
@@ -30,7 +30,7 @@ class Stream(StreamingResponse):
     media_type = "text/event-stream"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(message: dict[str, object]) -> None:
+        async def sending(message: Message) -> None:
             async with asyncio.timeout(SEND_SECONDS):
                 await send(message)
 
@@ -116,7 +116,8 @@ async def _of_all(surface: Surface, after: int | None) -> AsyncIterator[bytes]:
                 rows = await surface.reader.read(lambda tx: _rows(tx, since))  # noqa: B023 - awaited at once
             except UnknownRun:
                 after = 0  # there is no store yet: everything in it will be new
-            for after, body in rows:
+            for place, body in rows:
+                after = place
                 yield body
             if not rows:
                 await waiter.wait(1.0)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from standfast.abc import Tx
 from standfast.agent import Agent
 from standfast.errors import StandfastError, UnknownRun
+from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.records import Accepted, Answer, Json
 from standfast.runtime import Runtime
@@ -198,7 +199,7 @@ def parsed(model: type[M], args: Any, key: str | None) -> M:
     """The arguments of a request; the idempotency key of its header is its request id."""
     if args is None:
         args = {}
-    if not isinstance(args, dict):
+    if not is_object(args):
         raise Problem(422, "the body is not a JSON object", "send an object with the verb's arguments")
     if key is not None:
         if args.get("request_id") not in (None, key):
@@ -208,5 +209,3 @@ def parsed(model: type[M], args: Any, key: str | None) -> M:
         return model.model_validate(args)
     except ValidationError as error:
         raise malformed(error) from None
-
-
