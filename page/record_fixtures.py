@@ -257,6 +257,20 @@ async def interrupted_to_the_end(run: Handle[Any]) -> None:
     await run.result(timeout=30)
 
 
+async def taken_over(run: Handle[Any]) -> None:
+    await until(run, at("talk"))
+    await run.take_over(by="bob", reason="let me")
+    await until(run, is_("paused"))
+    await run.perform("put", {"n": 9}, by="bob")
+    await until(run, is_("paused"))
+
+
+async def handed_back(run: Handle[Any]) -> None:
+    await taken_over(run)
+    await run.hand_back("I have put nine", by="bob")
+    await done(run)
+
+
 STORIES: dict[str, tuple[Any, Callable[[Handle[Any]], Awaitable[None]]]] = {
     "done": (three, done),
     "paused_and_resumed": (three, paused_and_resumed),
@@ -271,6 +285,8 @@ STORIES: dict[str, tuple[Any, Callable[[Handle[Any]], Awaitable[None]]]] = {
     "capped_still": (spender, capped_still),
     "mended": (breaker, mended),
     "failed": (loser, failed),
+    "taken_over": (three, taken_over),
+    "handed_back": (three, handed_back),
     "interrupted": (thinker, interrupted),
     "interrupted_to_the_end": (thinker, interrupted_to_the_end),
 }

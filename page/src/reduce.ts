@@ -20,7 +20,7 @@ export function emptyView(id: string): RunView {
     budget: { steps: null, calls: null, tokens: null, cost: null, seconds: null, repeats: null, then: null },
     spent: { steps: 0, calls: 0, input_tokens: 0, output_tokens: 0, cost: 0, seconds: 0 },
     frames: [], held_tokens: 0, mail: [], needs: [], in_flight: [], labels: {}, parent: null, changed: "", error: "",
-    traceback: "", driver: "",
+    traceback: "", driver: "", taken_by: "",
   };
 }
 
@@ -131,6 +131,13 @@ function change(view: RunView, event: Event): Partial<RunView> {
     case "frame_finished":
     case "frame_abandoned":
       return { frames: view.frames.filter((f) => f["id"] !== event.frame) };
+    case "taken_over":
+      return {
+        status: event.status, taken_by: event.by || "somebody",
+        holds: event.status === "paused" ? withHold(view.holds, "taken") : view.holds,
+      };
+    case "handed_back":
+      return { taken_by: "", holds: view.holds.filter((h) => h !== "taken") };
     case "state_edited":
       return { changed: [view.changed, event.changed].filter(Boolean).join("; ") };
     case "rewind_asked":
@@ -144,7 +151,7 @@ function change(view: RunView, event: Event): Partial<RunView> {
 
 function ended(view: RunView): Partial<RunView> {
   return {
-    holds: [], in_flight: [], frames: [], waiting_for: "", driver: "",
+    holds: [], in_flight: [], frames: [], waiting_for: "", driver: "", taken_by: "",
     needs: view.needs.filter((n) => n.kind === "doubt"),
   };
 }

@@ -103,6 +103,12 @@ export function tell(event: Event): Told {
       return someone(event.by, `abandoned ${event.goal}: ${event.reason}`);
     case "replied":
       return it(`replied: ${short(event.text)}`);
+    case "taken_over":
+      return someone(event.by, `took the run over${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+    case "person_acted":
+      return someone(event.by, `performed ${event.tool}${event.error ? `: ${event.error}: ${event.message}` : ""}`, event.call);
+    case "handed_back":
+      return someone(event.by, `handed it back${because(event.note)}`);
     case "state_edited":
       return someone(event.by, `edited the state: ${event.changed}${because(event.reason)}`);
     case "rewind_asked":
@@ -149,6 +155,10 @@ export function announcement(event: Event): string {
       return event.kind === "approval" ? "Asks for approval" : "Asks a question";
     case "call_in_doubt":
       return `${event.tool} is in doubt`;
+    case "taken_over":
+      return `${event.by || "Somebody"} has taken the run over`;
+    case "handed_back":
+      return "Handed back";
     case "frame_returned":
       return event.text;
     case "mail_consumed":

@@ -270,6 +270,16 @@ export interface FrameReturned {
   attempt: number;
 }
 
+export interface HandedBack {
+  seq: number;
+  at: number;
+  run: string;
+  type: "handed_back";
+  by: string | null;
+  note: string;
+  performed: ({ [key: string]: JsonValue })[];
+}
+
 /** A call the stop found in flight, and how it ended. */
 export interface InFlight {
   call: CallRef;
@@ -374,6 +384,24 @@ export interface PauseAsked {
   reason: string;
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
+}
+
+/** A person performed a tool in the run, as a step of its own; `order` is the mail that asked for it. */
+export interface PersonActed {
+  seq: number;
+  at: number;
+  run: string;
+  type: "person_acted";
+  order: string;
+  by: string | null;
+  step: number;
+  tool: string;
+  args: JsonValue;
+  call: string;
+  result: JsonValue;
+  error: string;
+  message: string;
+  attempt: number;
 }
 
 export interface PlanChanged {
@@ -567,7 +595,7 @@ export interface RunView {
   id: string;
   agent: string;
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
-  holds: ("user" | "budget" | "loop" | "asks" | "waiting" | "in_doubt" | "stale" | "diverged" | "error" | "tripwire" | "halted")[];
+  holds: ("user" | "budget" | "loop" | "asks" | "waiting" | "in_doubt" | "stale" | "diverged" | "error" | "tripwire" | "halted" | "taken")[];
   waiting_for: string;
   step: number;
   attempt: number;
@@ -581,6 +609,7 @@ export interface RunView {
   spent: Spent;
   frames: ({ [key: string]: JsonValue })[];
   held_tokens: number;
+  taken_by: string;
   mail: (MailView)[];
   needs: (Need)[];
   in_flight: (CallRef)[];
@@ -650,6 +679,17 @@ export interface StepSetBack {
   step: number;
   attempt: number;
   why: string;
+}
+
+export interface TakenOver {
+  seq: number;
+  at: number;
+  run: string;
+  type: "taken_over";
+  by: string | null;
+  reason: string;
+  in_flight: (CallRef)[];
+  status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
 
 /** Text as it comes, before it is flushed: placed by call and offset, without a seq. */
@@ -724,6 +764,6 @@ export interface VerbNoted {
   text: string;
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunPaused | ResumeAsked | RunQueued | CancelAsked | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunPaused | ResumeAsked | RunQueued | CancelAsked | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];

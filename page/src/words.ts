@@ -22,7 +22,7 @@ export const STATE_SHAPES: Record<Status, string> = {
 export const HOLD_WORDS: Record<Hold, string> = {
   user: "by a person", budget: "budget reached", loop: "repeats itself", asks: "asks you", waiting: "waits for mail",
   in_doubt: "in doubt", stale: "the world changed", diverged: "took another path", error: "an error",
-  tripwire: "tripwire", halted: "halted by an operator",
+  tripwire: "tripwire", halted: "halted by an operator", taken: "taken over",
 };
 
 /** Why a run is paused, in a few words. */
@@ -60,6 +60,7 @@ export function pauseWords(view: RunView): string {
 
 function resumeWords(view: RunView): string {
   const blocking = view.holds.filter((h) => ["asks", "in_doubt", "halted", "stale", "budget"].includes(h));
+  if (view.holds.includes("taken")) return `${view.taken_by || "someone"} has it: hand it back`;
   if (blocking.includes("asks")) return "first answer what it asks";
   if (blocking.includes("in_doubt")) return "first settle the doubt";
   if (blocking.includes("halted")) return "an operator holds it";

@@ -23,7 +23,7 @@ export function Acting({ run }: { run: WatchedRun }) {
   const [note, setNote] = useState("");
   if (ENDED.includes(view.status) || view.status === "cancelling") return null;
   const taken = takenBy(run);
-  const names = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).map((t) => t.name);
+  const names = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).map((t) => t.name).filter((n) => !["ask", "sleep", "child"].includes(n));
   const tools = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).filter((t) => t.schema);
   return (
     <div class="acting">
@@ -53,9 +53,7 @@ export function Acting({ run }: { run: WatchedRun }) {
 
 /** Who has taken the run over; empty if nobody has. */
 export function takenBy(run: WatchedRun): string {
-  const view = run.view as typeof run.view & { taken_over?: string | null };
-  if (view.taken_over) return view.taken_over;
-  return (view.holds as string[]).includes("taken_over") ? "A person" : "";
+  return run.view.taken_by;
 }
 
 function Perform({ run, tools }: { run: WatchedRun; tools: ToolInfo[] }) {

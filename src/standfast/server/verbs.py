@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic_core import to_json
 
 from standfast.errors import Misuse
 from standfast.handle import Handle
@@ -151,6 +152,14 @@ async def _resolve(run: Handle[Any], ask: Resolve, who: dict[str, Any]) -> Answe
     return await run.resolve(ask.call_id, _decision(ask), **who)
 
 
+async def _perform(run: Handle[Any], ask: Perform, who: dict[str, Any]) -> Answer:
+    """Answers once it was performed, with what it gave."""
+    asked = {name: value for name, value in who.items() if name != "if_seq"}
+    result = await run.perform(ask.tool, ask.args, **asked)
+    view = await run.view()
+    return Accepted(view.created_at + view.elapsed, view.seq, note=f"{ask.tool} gave {to_json(result).decode()[:200]}")
+
+
 def _by_its_name(name: str) -> Act:
     """The handle's own method, with the arguments the request has beside the common ones."""
 
@@ -184,7 +193,7 @@ _ALL = (
     _verb("rewind", Rewind, "Undo a step and everything later, and hold the run before it"),
     _verb("take_over", Pause, "A person acts in the run from now on"),
     _verb("hand_back", HandBack, "The agent goes on where the person left it"),
-    _verb("perform", Perform, "A person performs a tool during a take-over"),
+    _verb("perform", Perform, "A person performs a tool during a take-over", cast("Act", _perform)),
 )
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL if hasattr(Handle, verb.name)}
 """Every verb that a handle of this version has."""

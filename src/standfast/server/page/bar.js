@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-BJJRRXka.js";
+export{t as StandfastBar}from"./assets/bar-B_PfKRRC.js";
