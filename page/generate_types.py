@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
 
 from standfast.events import Event, TextDelta
 from standfast.records import Accepted, Choice, Receipt, Refused, RunView, TooLate
@@ -47,7 +48,8 @@ def main() -> int:
 
 def generated() -> str:
     """The whole file."""
-    inputs = [(name, "serialization", TypeAdapter[Any](kind)) for name, kind in WIRE]
+    mode: JsonSchemaMode = "serialization"
+    inputs = [(name, mode, TypeAdapter[Any](kind)) for name, kind in WIRE]
     refs, schema = TypeAdapter.json_schemas(inputs, ref_template="{model}")
     definitions: dict[str, Any] = schema.get("$defs", {})
     parts = [HEAD]
@@ -90,8 +92,8 @@ def _type(schema: dict[str, Any]) -> str:
         case "array":
             return f"({_type(schema.get('items', {}))})[]"
         case "object":
-            more = schema.get("additionalProperties", {})
-            return f"{{ [key: string]: {_type(more) if isinstance(more, dict) else 'JsonValue'} }}"
+            more: Any = schema.get("additionalProperties")
+            return f"{{ [key: string]: {'JsonValue' if more is None or more is True else _type(more)} }}"
         case _:
             return "JsonValue"
 

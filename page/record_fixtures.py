@@ -18,6 +18,7 @@ from standfast import (
     Done,
     Handle,
     LLMAgent,
+    Performed,
     Pipeline,
     Run,
     Runtime,
@@ -59,7 +60,7 @@ async def talk(n: int) -> int:
     return n
 
 
-async def take_back(_: Any) -> None:
+async def take_back(_: Performed[int, None]) -> None:
     return None
 
 
@@ -122,7 +123,7 @@ async def breaker(run: Run[State]) -> Done[int]:
 
 
 @agent("loser", on_error="fail")
-async def loser(run: Run[State]) -> Done[int]:
+async def loser(run: Run[State]) -> Done[int]:  # noqa: ARG001 - a step takes its run
     raise ValueError("lost")
 
 

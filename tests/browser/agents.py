@@ -48,7 +48,9 @@ async def join_usage(names: list[str]) -> int:
 @tool(effect="read", kind="model")
 async def explain(names: list[str], door: str) -> str:
     """Think aloud about who may leave."""
-    text = "## Who may leave\n\n" + "\n".join(f"- **{name}** used *less* than last month, see `usage.{i}`" for i, name in enumerate(names))
+    text = "## Who may leave\n\n" + "\n".join(
+        f"- **{name}** used *less* than last month, see `usage.{i}`" for i, name in enumerate(names)
+    )
     for word in text.split(" "):
         say(word + " ")
         await asyncio.sleep(0.005)
@@ -89,7 +91,10 @@ async def score(run: Run[Memo]) -> None:
 
 @memo.stage("Write summary memo")
 async def write(run: Run[Memo]) -> None:
-    await run.call(write_draft(f"{run.id}.draft", f"{run.instruction}: {run.state.score}", run.state.doors), title="Write the draft")
+    await run.call(
+        write_draft(f"{run.id}.draft", f"{run.instruction}: {run.state.score}", run.state.doors),
+        title="Write the draft",
+    )
 
 
 # --- one agent for each thing a person can be needed for ----------------------------------------------
@@ -173,6 +178,12 @@ async def payer(run: Run[Payment]) -> Done[str]:
     return Done(await run.call(pay(run.state.door)))
 
 
+@agent("single", concurrency=1)
+async def single(run: Run[Payment]) -> Done[str]:
+    """One at a time: the second one waits in the queue."""
+    return Done(await run.call(pay(run.state.door)))
+
+
 class Talk(BaseModel):
     """How much to say."""
 
@@ -210,8 +221,10 @@ async def dig(what: str) -> str:
 PLAN = use("update_plan", items=[{"title": "Dig", "status": "running"}, {"title": "Write it up"}])
 thinker = LLMAgent(
     "thinker",
-    model=models.scripted(PLAN, use("dig", what="gold"), use("dig", what="answer"), "You asked; here it is.", "All done."),
+    model=models.scripted(
+        PLAN, use("dig", what="gold"), use("dig", what="answer"), "You asked; here it is.", "All done."
+    ),
     tools=[dig],
 )
 
-AGENTS = [memo, buyer, asker, spender, breaker, loser, payer, talker, thinker]
+AGENTS = [memo, buyer, asker, spender, breaker, loser, payer, single, talker, thinker]

@@ -14,10 +14,10 @@ from tests.browser.serving import ROOT, TOKEN, Server, Wire
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
 PATIENCE = 30_000  # milliseconds; a hang guard, not a measurement
 
 

@@ -102,7 +102,9 @@ class Server:
     # --- what tests do -----------------------------------------------------------------------------------
 
     def begin(self, agent: str, state: dict[str, Any] | str | None = None, **more: Any) -> str:
-        return str(self.api("POST", "/api/runs", {"agent": agent, "state": {} if state is None else state, **more})["id"])
+        return str(
+            self.api("POST", "/api/runs", {"agent": agent, "state": {} if state is None else state, **more})["id"]
+        )
 
     def view(self, run: str) -> Any:
         return self.api("GET", f"/api/runs/{run}")

@@ -142,7 +142,9 @@ def test_keys_are_inactive_in_fields_and_can_be_changed(server: Server, person: 
     assert [e["type"] for e in events if e["type"].endswith("_asked")] == ["pause_asked"]
 
 
-def test_buttons_react_at_once_and_the_state_word_only_to_the_server(server: Server, person: People, wire: Wire) -> None:
+def test_buttons_react_at_once_and_the_state_word_only_to_the_server(
+    server: Server, person: People, wire: Wire
+) -> None:
     """R27"""
     run, _ = a_memo(server)
     page = person(wire.url).see(run)

@@ -17,15 +17,29 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 DESK = {"viewport": {"width": 1280, "height": 860}}
 
 AXE = """async () => {
-  const found = await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
-  return found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join(" | ")}`);
+  const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const found = await axe.run(document, { runOnly: rules });
+  const told = (node) => node.target.join(" ") + " " + node.failureSummary;
+  return found.violations.map((v) => `${v.id}: ${v.nodes.map(told).join(" | ")}`);
 }"""
 
 SMALL = """() => {
   const all = (root) => [...root.querySelectorAll("*")].flatMap((e) => [e, ...(e.shadowRoot ? all(e.shadowRoot) : [])]);
-  return all(document).filter((e) => e.matches("button, select, input, [role=tab]") && e.checkVisibility({ opacityProperty: true }))
-    .filter((e) => { const r = e.getBoundingClientRect(); return r.width > 0 && (r.width < 24 || r.height < 24) && !(e.type === "checkbox" && r.width >= 18); })
+  const small = (e) => {
+    const { width, height } = e.getBoundingClientRect();
+    return width > 0 && (width < 24 || height < 24) && !(e.type === "checkbox" && width >= 18);
+  };
+  return all(document)
+    .filter((e) => e.matches("button, select, input, [role=tab]") && e.checkVisibility({ opacityProperty: true }))
+    .filter(small)
     .map((e) => e.outerHTML.slice(0, 120));
+}"""
+
+LISTEN = """() => {
+  window.spoken = [];
+  const region = document.querySelector("#app > [aria-live]");
+  const changes = { childList: true, characterData: true, subtree: true };
+  new MutationObserver(() => window.spoken.push(region.textContent)).observe(region, changes);
 }"""
 
 
@@ -33,6 +47,8 @@ SMALL = """() => {
 def states(server: Server) -> dict[str, str]:
     """A run in each state; those in transit stay there while the module runs."""
     found: dict[str, str] = {}
+    server.until_calls(server.begin("single", {"door": "never-0"}), "pay")
+    found["queued"] = server.begin("single", {"door": "never-0"})
     found["running"] = a_memo(server)[0]
     server.verb(found["running"], "message", text="Mind the holidays")
     server.verb(found["running"], "redirect", text="Write two lines only", when="next")
@@ -48,7 +64,13 @@ def states(server: Server) -> dict[str, str]:
     found["cancelled"], _ = a_memo(server, at="write_draft")
     server.verb(found["cancelled"], "cancel", reason="enough")
     server.until_is(found["cancelled"], "cancelled")
-    for agent, status in (("loser", "failed"), ("buyer", "paused"), ("asker", "paused"), ("spender", "paused"), ("breaker", "paused")):
+    for agent, status in (
+        ("loser", "failed"),
+        ("buyer", "paused"),
+        ("asker", "paused"),
+        ("spender", "paused"),
+        ("breaker", "paused"),
+    ):
         found[agent] = server.begin(agent)
         server.until_is(found[agent], status)
     found["failed"] = found.pop("loser")
@@ -64,9 +86,9 @@ def states(server: Server) -> dict[str, str]:
 
 
 WORDS = {
-    "running": "Running", "paused": "Paused", "pausing": "Pausing", "cancelling": "Cancelling", "cancelled": "Cancelled",
-    "failed": "Failed", "buyer": "Paused", "asker": "Paused", "spender": "Paused", "breaker": "Paused", "done": "Done",
-    "thinking": "Running",
+    "queued": "Queued", "running": "Running", "paused": "Paused", "pausing": "Pausing", "cancelling": "Cancelling",
+    "cancelled": "Cancelled", "failed": "Failed", "done": "Done", "thinking": "Running",
+    "buyer": "Paused", "asker": "Paused", "spender": "Paused", "breaker": "Paused",
 }  # fmt: skip
 
 
@@ -106,6 +128,7 @@ def test_every_state_is_accessible_and_looks_its_own(
     violations["keys"] = page.evaluate(AXE)
     page.screenshot(path=shots / f"keys-{scheme}.png")
     assert {name: found for name, found in violations.items() if found} == {}
+    assert len(looks) == 8
     assert len({shape for shape, _ in looks.values()}) == len(looks)  # no two states look alike, with or
     assert len({colour for _, colour in looks.values()}) == len(looks)  # without colour
 
@@ -159,10 +182,7 @@ def test_one_status_region_announces_steps_and_never_tokens(server: Server, pers
     expect(page.locator(".said")).to_be_visible()
     regions = page.locator("#app > [aria-live]")
     expect(regions).to_have_count(1)
-    page.evaluate(
-        """() => { window.spoken = []; const region = document.querySelector("#app > [aria-live]");
-        new MutationObserver(() => window.spoken.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true }); }"""
-    )
+    page.evaluate(LISTEN)
     for door in ("score", "write"):
         server.open_door(f"{doors}-{door}")
     expect(word(page)).to_have_text("Done")

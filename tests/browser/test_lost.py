@@ -15,12 +15,19 @@ People = Callable[..., Any]
 
 WATCH = """async (run) => {
   const { connect } = await import(new URL("client.js", document.baseURI).href);
-  const client = connect();
-  window.watched = client.watch(run);
+  window.watched = connect().watch(run);
   window.seqs = [];
-  const take = () => { const h = window.watched.history; while (window.seqs.length < h.entries.length) window.seqs.push(h.entries[window.seqs.length].seq); };
+  const take = () => {
+    const { entries } = window.watched.history;
+    while (window.seqs.length < entries.length) window.seqs.push(entries[window.seqs.length].seq);
+  };
   window.watched.subscribe(take);
   take();
+}"""
+
+ASK = """async ([run, verb]) => {
+  const { connect } = await import(new URL("client.js", document.baseURI).href);
+  return await connect().verb(run, verb, {});
 }"""
 
 
@@ -120,22 +127,14 @@ def test_two_people_at_once_see_each_other_and_the_loser_is_told_the_truth(serve
     ada.page.get_by_label("Message to the run").fill("from Ada")
     ada.page.get_by_label("Message to the run").press("Enter")
     expect(bob.page.locator(".mail")).to_contain_text("from Ada")
-    answers = [
-        one.page.evaluate(
-            """async (run) => (await (await import(new URL("client.js", document.baseURI).href)).connect().verb(run, "cancel", {})).answer""",
-            run,
-        )
-        for one in (ada, bob)
-    ]
+    answers = [one.page.evaluate(ASK, [run, "cancel"])["answer"] for one in (ada, bob)]
     assert answers[0] == "accepted"
     assert answers[1] in ("accepted", "too_late")
     for one in (ada, bob):
         expect(word(one.page)).to_have_text("Cancelled")
         one.page.get_by_role("tab", name="Record").click()
         expect(one.page.locator(".record .by").first).to_be_visible()
-    late = bob.page.evaluate(
-        """async (run) => (await (await import(new URL("client.js", document.baseURI).href)).connect().verb(run, "pause", {}))""", run
-    )
+    late = bob.page.evaluate(ASK, [run, "pause"])
     assert late == {"answer": "too_late", "status": "cancelled"}
     let_it_end(server, doors)
 

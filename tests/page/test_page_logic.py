@@ -15,6 +15,11 @@ def test_the_page_passes_its_own_tests() -> None:
         reason = "the page's own tests: npm or its packages not installed (npm ci in page/)"
         (pytest.fail if os.environ.get("STANDFAST_REQUIRE_TOOLS") else pytest.skip)(reason)
     done = subprocess.run(
-        ["npm", "--loglevel", "error", "test"], cwd=ROOT / "page", capture_output=True, text=True, timeout=110, check=False
+        ["npm", "--loglevel", "error", "test"],
+        cwd=ROOT / "page",
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
