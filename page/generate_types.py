@@ -49,7 +49,8 @@ def main() -> int:
 def generated() -> str:
     """The whole file."""
     mode: JsonSchemaMode = "serialization"
-    inputs = [(name, mode, TypeAdapter[Any](kind)) for name, kind in WIRE]
+    adapters = [(name, TypeAdapter[Any](kind)) for name, kind in WIRE]
+    inputs: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [(name, mode, adapter) for name, adapter in adapters]
     refs, schema = TypeAdapter.json_schemas(inputs, ref_template="{model}")
     definitions: dict[str, Any] = schema.get("$defs", {})
     parts = [HEAD]

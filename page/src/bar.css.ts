@@ -38,7 +38,7 @@ export const BAR_CSS = `
 .budget[data-near] .fill { background: var(--_pausing); }
 .budget[data-full] .fill { background: var(--_failed); }
 .controls { display: flex; gap: 8px; align-items: stretch; }
-button { font: inherit; color: inherit; cursor: pointer; border-radius: calc(var(--_radius) - 3px); }
+button { font: inherit; color: inherit; cursor: pointer; -webkit-tap-highlight-color: transparent; border-radius: calc(var(--_radius) - 3px); }
 button:focus-visible, textarea:focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
 .control { text-align: left; width: 178px; min-height: 52px; padding: 6px 11px; background: transparent; border: 1px solid var(--_line);
   display: grid; align-content: start; gap: 1px; transition: background-color .12s, transform .06s; }

@@ -98,7 +98,7 @@ export function cancelWords(view: RunView): string {
       return view.in_flight.length ? `${kept}, cuts ${names(view.in_flight)}` : kept;
     }
     case "paused":
-      return `${kept}, undoes drafts in progress`;
+      return `${kept}, undoes drafts if there are any`;
     default:
       return "the run has ended";
   }

@@ -141,6 +141,7 @@ def test_a_phone_in_one_hand(server: Server, person: People, states: dict[str, s
         page.screenshot(path=shots / f"{name}-390.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, f"{name} is wider than the phone"
         if name in ("running", "paused", "buyer"):
+            expect(page.get_by_label("Message to the run")).to_be_in_viewport()
             for slot in ("pause", "redirect", "cancel"):
                 box = control(page, slot).bounding_box()
                 assert box is not None

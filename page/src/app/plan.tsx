@@ -45,12 +45,13 @@ function StepsOnly({ run, calls }: { run: WatchedRun; calls: CallInfo[] }) {
   void told.value;
   const latest = Array.from({ length: Math.min(run.view.step + 1, 12) }, (_, i) => run.view.step - i).reverse();
   const live = !ENDED.includes(run.view.status);
+  const now = !live ? "stopped" : run.view.status === "queued" || run.view.status === "paused" ? "queued" : "running";
   return (
     <Panel title="Steps" aside={<span class="muted">no plan</span>}>
       <ol class="plan">
         {latest.filter((s) => live || s < run.view.step || calls.some((c) => c.step === s)).map((s) => (
-          <li key={s} class={s < run.view.step ? "done" : "running"}>
-            <PlanMark status={s < run.view.step ? "done" : "running"} />
+          <li key={s} class={s < run.view.step ? "done" : now}>
+            <PlanMark status={s < run.view.step ? "done" : now} />
             <div class="item"><span class="title"><a href={to.step(run.id, s)}>Step {s}</a></span><span class="meta">{effects(calls.filter((c) => c.step === s)).map((e) => <Effect key={e} effect={e} />)}</span></div>
           </li>
         ))}

@@ -35,7 +35,12 @@ export function RunPage({ id }: { id: string }) {
       currentBar = bar.current;
     }
     client.list({ needs: true, limit: 200 });
+    // On a phone the message box stands on the bar, however high that is.
+    const place = bar.current?.parentElement;
+    const measure = new ResizeObserver(() => document.documentElement.style.setProperty("--bar-height", `${place?.offsetHeight ?? 0}px`));
+    if (place) measure.observe(place);
     return () => {
+      measure.disconnect();
       currentBar = null;
     };
   }, []);

@@ -87,7 +87,7 @@ export function MessageBox({ run }: { run: WatchedRun }) {
     <form onSubmit={(e) => { e.preventDefault(); void send(); }}>
       <input class="grow" id="message" aria-label="Message to the run" placeholder="Message: a thought beside the task" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} />
       <select aria-label="When it is read" value={when} onChange={(e) => setWhen(e.currentTarget.value)}>
-        <option value="next">after this step</option><option value="now">now</option><option value="later">later</option>
+        <option value="next">next step</option><option value="now">now</option><option value="later">later</option>
       </select>
       <button>Send</button>
       {became && <span class="became">{became}</span>}

@@ -15,7 +15,7 @@ export function Timeline({ run }: { run: WatchedRun }) {
   void seconds.value;
   const { history } = run;
   const from = history.startedAt;
-  if (!from) return null;
+  if (!from || (!history.spans.length && !history.calls.size)) return null;
   const end = Math.max(history.endedAt ?? client.now(), from + 0.05);
   const span = end - from;
   const x = (at: number) => `${(Math.min(1, Math.max(0, (at - from) / span)) * 100).toFixed(3)}%`;

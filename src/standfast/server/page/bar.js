@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-B_PfKRRC.js";
+export{t as StandfastBar}from"./assets/bar-COHb2Rmk.js";

@@ -1,4 +1,4 @@
-import{E as e,S as t,_ as n,b as r,c as i,f as a,g as o,h as s,i as c,l,n as u,p as d,s as f,u as p,v as m,x as h}from"./client-DARRazr6.js";var g=`
+import{E as e,S as t,_ as n,b as r,c as i,f as a,g as o,h as s,i as c,l,n as u,p as d,s as f,u as p,v as m,x as h}from"./client-WlG-suiV.js";var g=`
 :host { display: block; color-scheme: inherit;
   --_bg: var(--standfast-bg, light-dark(#ffffff, #1b1d20));
   --_fg: var(--standfast-fg, light-dark(#1c1d1f, #eceae5));
@@ -37,7 +37,7 @@ import{E as e,S as t,_ as n,b as r,c as i,f as a,g as o,h as s,i as c,l,n as u,p
 .budget[data-near] .fill { background: var(--_pausing); }
 .budget[data-full] .fill { background: var(--_failed); }
 .controls { display: flex; gap: 8px; align-items: stretch; }
-button { font: inherit; color: inherit; cursor: pointer; border-radius: calc(var(--_radius) - 3px); }
+button { font: inherit; color: inherit; cursor: pointer; -webkit-tap-highlight-color: transparent; border-radius: calc(var(--_radius) - 3px); }
 button:focus-visible, textarea:focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
 .control { text-align: left; width: 178px; min-height: 52px; padding: 6px 11px; background: transparent; border: 1px solid var(--_line);
   display: grid; align-content: start; gap: 1px; transition: background-color .12s, transform .06s; }
