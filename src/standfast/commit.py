@@ -274,12 +274,15 @@ def _keep_ledger_marks(tx: Tx, call: CallRow) -> None:
 
 
 def _step_leaves_traces(doc: RunDoc) -> bool:
-    return bool(doc.values or doc.set_back or doc.interrupted or doc.branch or doc.diverged_ok or doc.retrying)
+    return bool(
+        doc.values or doc.set_back or doc.interrupted or doc.branch or doc.diverged_ok or doc.retrying or doc.set_aside
+    )
 
 
 def _forget_step(doc: RunDoc) -> None:
     doc.values = {}
     doc.retrying = {}
+    doc.set_aside = None
     doc.set_back = False
     doc.interrupted = False
     doc.branch = False
@@ -317,6 +320,7 @@ def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -
             title=flight.ref.title,
             since=flight.ref.since,
             result=outcome.raw,
+            person=flight.session.person,
         )
 
     if flight.passage and outcome.kind == "finished":

@@ -222,6 +222,7 @@ class Gate:
             wake_at=wake_at,
             title=ref.title,
             since=ref.since,
+            person=s.person,
         )
 
     async def _quick(

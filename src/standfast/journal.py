@@ -18,7 +18,7 @@ class Journal:
 
     __slots__ = ("_explicit", "_prefix", "_seen", "asked", "rows", "values")
 
-    def __init__(self, run: str, epoch: int, step: int) -> None:
+    def __init__(self, run: str, epoch: int, step: int | str) -> None:
         self._prefix = f"{run}\0{epoch}\0{step}\0".encode()
         self._seen: dict[tuple[str, bytes], int] = {}
         self._explicit: dict[str, str] = {}

@@ -24,14 +24,13 @@ from standfast.llm_frames import begin_task, end_task, keep_in_step, on_message,
 from standfast.records import Budget, Done
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
-from standfast.tool_use import ToolUse
+from standfast.tool_use import WHY_CHARACTERS, ToolUse
 from standfast.usable import opened, usables
 
 R = TypeVar("R")
 
 DEFAULT_BUDGET = Budget(steps=1000, repeats=10)
 MOST_REMINDERS = 3
-WHY_CHARACTERS = 500
 _WITHHELD_REDIRECTED = "a person has redirected the run"
 _WITHHELD_URGENT = "a message came that is answered first; ask again if it is still wanted"
 
@@ -213,7 +212,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         if reply.tool_calls:
             chat.reminders = 0
             chat.asked = [AskedTool(id=one.id, name=one.name, arguments=one.arguments) for one in reply.tool_calls]
-            chat.said = reply.text.strip() or reply.reasoning.strip()[-WHY_CHARACTERS:]
+            chat.said = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
         elif on_message(run) and reply.text.strip():
             chat.reminders = 0
             await answer_message(run, reply.text, self._model.dialect)

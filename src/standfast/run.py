@@ -21,7 +21,7 @@ from standfast.records import Interruption, Json, Message
 from standfast.replies import Reply
 from standfast.rows import Frame, MailRow
 from standfast.tool import Call
-from standfast.tool_use import ToolUse
+from standfast.tool_use import WHY_CHARACTERS, ToolUse
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt
@@ -109,7 +109,8 @@ class Run(Generic[S]):
 
         `tools` are tools or agents. What failed, was denied, is unknown or malformed is told to the model, not raised.
         """
-        return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=reply.text)
+        why = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
+        return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
 
     def is_over(self, call: Call[Any], nth: int = 0) -> bool:
         """Has an earlier attempt at this step seen the end of this call? Then `call` gives its result at once."""
@@ -145,7 +146,7 @@ class Run(Generic[S]):
         """
         if limit is not None and limit < 1:
             raise Misuse("take_messages(limit=...) must be at least 1", hint="leave it out for all")
-        return [Message(m.id, m.text, m.data, m.when, m.by, m.at) for m in self._take("message", limit)]
+        return [Message(m.id, m.text, m.data, m.when, m.by, m.at, m.always) for m in self._take("message", limit)]
 
     def _take(self, kind: str, limit: int | None = None) -> list[MailRow]:
         """What the same question got in an earlier attempt, even nothing, and mail for "now"; else what is new."""
@@ -231,7 +232,7 @@ class Run(Generic[S]):
         said = to if isinstance(to, str) and text is None else text
         if said is None:
             raise Misuse("a reply needs a text", hint="run.reply(message, text) or run.reply(text)")
-        self.thoughts.reply(mail, arguments.text("text", said), self._count("reply"))
+        self.thoughts.reply(mail, arguments.text("text", said))
 
     # --- notes --------------------------------------------------------------------------------------
 

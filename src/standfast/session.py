@@ -54,6 +54,7 @@ class Session:
         self.step = row.step  # may be one ahead of the row while a boundary is being committed
         self.spent = Spent()
         self.rounds = row.doc.rounds or Rounds()
+        self.person = ""  # the order of a person whose call this attempt performs
         self.journal = Journal(row.id, row.epoch, row.step)
         self.interruption: Interruption | None = None
         self.attempt: Attempt | None = None
@@ -151,7 +152,7 @@ class Session:
 
     def begin_step(self) -> None:
         """The next step begins with an empty journal."""
-        self.journal = Journal(self.row.id, self.row.epoch, self.step)
+        self.journal = Journal(self.row.id, self.row.epoch, self.step - self.row.doc.person_steps)
         self.interruption = None
 
     def fetch(self, log: str, start: int, stop: int) -> list[bytes]:

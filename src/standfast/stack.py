@@ -175,10 +175,12 @@ class Stack:
         now: float,
         limits: Limits,
         facts: dict[str, Fact],
+        *,
+        always: bool = False,
     ) -> tuple[Frame, list[Event]]:
-        """Put a new frame on top, whatever was there on hold; StackFull if there is no room."""
+        """Put a new frame on top, whatever was there on hold; StackFull if there is no room, unless it is `always`."""
         full = no_room(self.frames, limits)
-        if full:
+        if full and not always:
             raise StackFull(
                 f"{goal!r} cannot be begun: {full}", hint="finish or abandon a frame first; limits are the agent's"
             )
@@ -206,6 +208,7 @@ class Stack:
             return []
         kept = {name: facts[name] for name in top.relied if name in facts}
         self.put(replace(top, status="held", held_at=now, facts=kept, returned="", why=""))
+        self.told()
         return [ev.FrameHeld(frame=top.id, goal=top.goal, at_step=place(top))]
 
     def activate(self, frame: Frame, now: float, why: str, facts: dict[str, Fact]) -> list[Event]:
@@ -218,7 +221,7 @@ class Stack:
             text = f"back to {frame.goal}" + (f": {where}" if where else "")
         back = replace(frame, status="active", held_at=None, worked_at=now, facts={}, returned=text, why=why)
         others = [f for f in self.frames if f.id != frame.id]
-        self.thoughts = replace(self.thoughts, frames=[*others, back], untold=[*self.thoughts.untold, text])
+        self.thoughts = replace(self.thoughts, frames=[*others, back], untold=text)
         return [*events, ev.FrameReturned(frame=frame.id, text=text, reconstructed=bool(why), why=why)]
 
     def advance(self, frame: Frame, now: float, note: str) -> list[Event]:
@@ -255,11 +258,11 @@ class Stack:
         if top is not None:
             self.put(replace(top, worked_at=now))
 
-    def told(self) -> list[str]:
-        """The returns that no reply has named yet; from now on they are told."""
+    def told(self) -> str:
+        """The return to the active frame, if no reply has named it yet; from now on it is told."""
         untold = self.thoughts.untold
         if untold:
-            self.thoughts = replace(self.thoughts, untold=[])
+            self.thoughts = replace(self.thoughts, untold="")
         return untold
 
     def put(self, frame: Frame) -> None:
@@ -268,6 +271,8 @@ class Stack:
         self.thoughts = replace(self.thoughts, frames=frames)
 
     def _remove(self, frame: Frame) -> None:
+        if frame.status == "active":
+            self.told()  # what it was returned for is over
         self.thoughts = replace(self.thoughts, frames=[f for f in self.frames if f.id != frame.id])
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Turn:
     """How a run of steps came to its end."""
 
-    kind: Literal["done", "idle", "error", "held"]
+    kind: Literal["done", "idle", "performed", "error", "held"]
     boundary: Boundary | None = None
     value: Any = None
     error: ErrorInfo | None = None

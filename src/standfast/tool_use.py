@@ -19,6 +19,8 @@ from standfast.usable import usables
 if TYPE_CHECKING:
     from standfast.run import Run
 
+WHY_CHARACTERS = 500  # of what the model said before it asked for tools
+
 
 class ToolUse:
     """The tool calls of one reply."""
@@ -32,6 +34,8 @@ class ToolUse:
     async def perform(self, asked: Sequence[ToolCall], why: str = "", withhold: str = "") -> list[Json]:
         """Messages for the model, in the order it asked. With `withhold`, only what is over already is told."""
         prepared = [(one, self._prepared(one, withhold)) for one in asked]
+        if len(prepared) == 1:  # without a task of its own its admission shares a commit with what came before
+            return [await self._one(*prepared[0], why)]
         tasks = [asyncio.ensure_future(self._one(one, call, why)) for one, call in prepared]
         try:
             return [await task for task in tasks]

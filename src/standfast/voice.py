@@ -24,7 +24,8 @@ FLUSH_CHARACTERS = 4096
 class Speech:
     """What one call has said: how much of it is on its way to the store, and what is not yet."""
 
-    said: dict[Channel, int] = field(default_factory=dict[Channel, int])  # characters, by channel
+    said: dict[Channel, int] = field(default_factory=dict[Channel, int])  # characters so far, by channel
+    kept: dict[Channel, int] = field(default_factory=dict[Channel, int])  # how many of them are on their way
     unsaid: list[tuple[Channel, str]] = field(default_factory=list[tuple[Channel, str]])
     waiting: int = 0  # characters of `unsaid`
     timer: asyncio.TimerHandle | None = None
@@ -54,8 +55,11 @@ class Voice:
         if not text or flight.ended:
             return
         speech = flight.speech
-        offset = speech.said.get(channel, 0) + sum(len(part) for of, part in speech.unsaid if of == channel)
-        self._session.env.hub.delta(self._session.row.id, TextDelta(flight.id, offset, text, channel))
+        offset = speech.said.get(channel, 0)
+        speech.said[channel] = offset + len(text)
+        hub = self._session.env.hub
+        if hub.watched:
+            hub.delta(self._session.row.id, TextDelta(flight.id, offset, text, channel))
         speech.unsaid.append((channel, text))
         speech.waiting += len(text)
         if speech.waiting >= FLUSH_CHARACTERS:
@@ -67,6 +71,7 @@ class Voice:
         """The call is tried again: what it says from now on stands in place of what it said."""
         self.flush(flight)
         flight.speech.said.clear()
+        flight.speech.kept.clear()
 
     def flush(self, flight: Flight) -> None:
         """Write what was said since the last flush."""
@@ -77,11 +82,11 @@ class Voice:
         if not speech.unsaid:
             return
         for channel, text in speech.pieces():
-            offset = speech.said.get(channel, 0)
+            offset = speech.kept.get(channel, 0)
             self._session.note(
                 ev.TextFlushed(call=flight.id, offset=offset, text=text, attempt=flight.attempt, channel=channel)
             )
-            speech.said[channel] = offset + len(text)
+            speech.kept[channel] = offset + len(text)
         speech.unsaid.clear()
         speech.waiting = 0
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.docs.snippets import PAGES, ROOT, run_page, save_files, snippets_of
@@ -15,9 +16,20 @@ from tests.docs.snippets import PAGES, ROOT, run_page, save_files, snippets_of
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if snippets_of(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
+def _with_snippets() -> list[Any]:
+    """The pages, each with the mark of what it needs."""
+    needs = {"local-model.md": [pytest.mark.local_model]}
+    return [
+        pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=needs.get(page.name, []))
+        for page in PAGES
+        if snippets_of(page)
+    ]
+
+
+@pytest.mark.parametrize("page", _with_snippets())
 def test_the_snippets_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    save_files(page, tmp_path)
     run_page(page)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.models.listening import Heard, cut, listen, request, until
 
+from standfast.errors import Misuse
 from standfast.models import weights
 from standfast.models.local import LocalProvider
 from standfast.replies import ProviderError
@@ -149,11 +152,26 @@ async def test_installed_weights_of_another_length_are_damaged(tmp_path: Path, m
 
 
 @pytest.mark.local_model
+async def test_one_file_is_one_model_whatever_it_is_called(tmp_path: Path) -> None:
+    found = weights.installed()
+    assert found is not None
+    (tmp_path / "another-name.gguf").symlink_to(found[0])
+    assert (await listen(LocalProvider(tmp_path / "another-name.gguf"), request("Hello", max_tokens=3))).finished
+    assert not any("another-name" in thread.name for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("wrong", [{"context": 0}, {"max_tokens": -1}, {"threads": 1.5}, {"context": "big"}])
+def test_settings_that_make_no_sense_are_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Misuse):
+        LocalProvider(**wrong)
+
+
+@pytest.mark.local_model
 async def test_a_reader_who_leaves_while_it_is_loaded_leaves_at_once(tmp_path: Path) -> None:
     found = weights.installed()
     assert found is not None
     path = tmp_path / "again.gguf"
-    path.symlink_to(found[0])
+    shutil.copyfile(found[0], path)
     heard = Heard()
     task = asyncio.ensure_future(listen(LocalProvider(path), request(), heard))
     await asyncio.sleep(0)

@@ -41,6 +41,7 @@ class Exchange:
     tokens: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])  # of text and reasoning
     gone_at: float | None = None  # the client left before the answer was complete
     done_at: float | None = None  # the answer was complete, or broken as told
+    refused: str = ""  # why the real API would not accept the request; it was answered with 400
 
     def tokens_after(self, when: float) -> int:
         """How many tokens were sent after that time."""
@@ -112,13 +113,22 @@ class _Connection:
         raise _Gone
 
     async def write(self, data: bytes) -> None:
-        if self.gone.is_set():
+        if self.gone.is_set() or self.writer.transport.is_closing():
             raise _Gone
         self.writer.write(data)
+        await asyncio.sleep(0)
+        if self.writer.transport.get_write_buffer_size() == 0:
+            return
+        drained = asyncio.ensure_future(self.writer.drain())
+        gone = asyncio.ensure_future(self.gone.wait())
         try:
-            await self.writer.drain()
-        except ConnectionError:
-            raise _Gone from None
+            await asyncio.wait([drained, gone], return_when=asyncio.FIRST_COMPLETED)
+            left = not drained.done() or drained.exception() is not None
+        finally:
+            drained.cancel()
+            gone.cancel()
+        if left:
+            raise _Gone
 
     def reset(self) -> None:
         sock: socket.socket = self.writer.get_extra_info("socket")
@@ -127,6 +137,8 @@ class _Connection:
 
     async def close(self) -> None:
         self._pump.cancel()
+        if self.gone.is_set():
+            self.writer.transport.abort()  # nobody reads what is still to be sent
         self.writer.close()
         try:
             await self.writer.wait_closed()
@@ -239,7 +251,7 @@ class LoopbackProvider:
         if kind is None:
             await self._whole(connection, exchange, Answer(status=404), b'{"error": {"message": "no such path"}}')
             return True
-        objection = kind(exchange.body, Answer(), exchange.n).objection()
+        objection = exchange.refused = kind(exchange.body, Answer(), exchange.n).objection()
         answer = refuses(400, objection) if objection else self._chosen(exchange)
         wire = kind(exchange.body, answer, exchange.n)
         if answer.headers_after:

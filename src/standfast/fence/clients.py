@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from standfast.errors import Misuse
@@ -102,13 +103,7 @@ def _library_of(client: Any) -> Library:
 
 def _library(name: Library) -> Any:
     try:
-        if name == "httpx":
-            import httpx  # noqa: PLC0415 - only where it is wanted
-
-            return httpx
-        import httpx2  # noqa: PLC0415 - an extra
-
-        return httpx2
+        return import_module(name)  # either comes with an SDK, neither with standfast
     except ImportError as error:
         raise Misuse(f"{name} is not installed", hint=f"pip install {name}; the SDKs bring httpx2") from error
 

@@ -19,7 +19,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -55,7 +55,7 @@ class Generation:
         self._begun = False
         self._stopped = False
 
-    async def chunks(self) -> AsyncIterator[Chunk]:
+    async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """What llama.cpp says, as it says it."""
         while (heard := await self._heard.get()) is not None:
             if isinstance(heard, ProviderError):
@@ -259,7 +259,7 @@ _COMFORTS = {  # what a release of xllamacpp may lack or rename without harm
 
 
 @contextlib.contextmanager
-def _out_of_reach() -> Iterator[Path]:
+def _out_of_reach() -> Generator[Path, None, None]:
     """Where llama.cpp may listen while it is loaded. Afterwards the place is gone, and nobody finds it any more."""
     folder = Path(tempfile.mkdtemp(prefix="standfast-"))
     if len(os.fsencode(folder)) > _SOCKET_PATH_BYTES - len("/llama.sock"):
@@ -272,7 +272,7 @@ def _out_of_reach() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
+def _signals_kept() -> Generator[None, None, None]:
     """llama.cpp takes Ctrl-C and SIGTERM for itself; give them back to whoever had them, from any thread."""
     libc = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -9,6 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
+
+from standfast import arguments
+from standfast.errors import Misuse
 from standfast.models import llama, weights
 from standfast.records import Json
 from standfast.replies import (
@@ -45,6 +49,9 @@ class LocalProvider:
         temperature: float = 0.0,
         threads: int = 1,
     ) -> None:
+        for word, value in (("context", context), ("max_tokens", max_tokens), ("threads", threads)):
+            if arguments.whole(word, value, "give a whole number of at least 1") < 1:
+                raise Misuse(f"{word}={value} makes no sense", hint="give a whole number of at least 1")
         self._path = Path(path).expanduser().absolute() if path is not None else None
         self._context = context
         self._threads = threads
@@ -55,7 +62,7 @@ class LocalProvider:
     async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[Delta], None]:
         """The answer as it comes. On the way out it is stopped, and has stopped when this returns."""
         generation = llama.Generation(self._body(request))
-        llama.ask((weights.find(self._path), self._context, self._threads), generation)
+        llama.ask((weights.find(self._path).resolve(), self._context, self._threads), generation)
         deltas = self._deltas(generation)
         try:
             yield deltas
@@ -127,7 +134,7 @@ class _Answer:
 
     def _part(self, part: dict[str, Any]) -> ToolCallPart:
         index = int(part.get("index", 0))
-        function = part.get("function") or {}
+        function: dict[str, Any] = part.get("function") or {}
         name, arguments = str(function.get("name") or ""), str(function.get("arguments") or "")
         call = self._calls.get(index)
         id_ = ""
@@ -145,12 +152,14 @@ class _Answer:
                 trouble="connection",
                 hint="what came is kept in the transcript; resume asks again",
             )
-        calls = [
+        calls: list[JsonValue] = [
             {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}}
             for _, c in sorted(self._calls.items())
         ]
-        text = "".join(self._text)
-        return Finished({"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}, self._stop)
+        message: Json = {"role": "assistant", "content": "".join(self._text)}
+        if calls:
+            message["tool_calls"] = calls
+        return Finished(message, self._stop)
 
     def _error(self, error: dict[str, Any]) -> ProviderError:
         status = error.get("code")

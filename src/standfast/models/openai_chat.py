@@ -79,7 +79,8 @@ class _ChatReader:
         delta = choice.delta
         if delta is not None:
             # local servers have two names for what a model thinks aloud
-            thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+            extra: dict[str, Any] = delta.model_extra or {}
+            thought = extra.get("reasoning_content") or extra.get("reasoning")
             if isinstance(thought, str) and thought:
                 found.append(Reasoning(readable(thought)))
             text = readable((delta.content or "") + (getattr(delta, "refusal", None) or ""))

@@ -239,6 +239,9 @@ class SqliteTx:
     def calls_of_step(self, n: int, epoch: int, step: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["calls_of_step"], (n, epoch, step)).fetchall()]
 
+    def move_step(self, n: int, epoch: int, step: int) -> None:
+        self._c.execute(_Q["move_step"], (step + 1, n, epoch, step))
+
     def calls(self, n: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["calls_of_run"], (n,)).fetchall()]
 

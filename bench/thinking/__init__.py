@@ -1,0 +1,1 @@
+"""What thinking costs: turns of a model and a tool, streams, redirects; one provider for every loop."""
