@@ -224,3 +224,18 @@ def test_calls_are_shown_with_what_went_in_and_came_out(server: Server) -> None:
     server.get(f"/api/runs/{run}/calls/none", status=404)
     server.get(f"/api/runs/{run}/result", status=409)
     server.post(f"/api/runs/{run}/cancel")
+
+
+def test_a_person_takes_a_run_over_acts_in_it_and_hands_it_back(server: Server) -> None:
+    """R24."""
+    run = server.start("shop", new_id(), item="cup")
+    eventually(lambda: server.view(run)["needs"])
+    assert server.post(f"/api/runs/{run}/perform", {"tool": "send", "args": {"item": "x"}}, status=409)
+    assert server.post(f"/api/runs/{run}/take_over", {"reason": "I know them"})["answer"] == "accepted"
+    assert server.until(run, "paused")["taken_by"] == "operator"
+    answer = server.post(f"/api/runs/{run}/perform", {"tool": "pack", "args": {"item": "gift paper"}})
+    assert answer["mail"]
+    acted = eventually(lambda: [event for event in server.events(run) if event["type"] == "person_acted"])[0]
+    assert (acted["by"], acted["result"]) == ("operator", "packed gift paper")
+    assert server.post(f"/api/runs/{run}/hand_back", {"note": "it is packed"})["answer"] == "accepted"
+    server.post(f"/api/runs/{run}/cancel")

@@ -6,7 +6,7 @@ import { fieldsOf } from "../schema";
 import type { Json } from "../types.gen";
 import type { ToolInfo, Verb } from "../wire";
 import { SchemaForm, valuesOf, useFields } from "./form";
-import { accepted, act, changes, client, told } from "./state";
+import { accepted, act, changes, client, to, told } from "./state";
 
 /** These came later than the others: offered only by a server that says it has them. */
 function offers(verb: Verb): boolean {
@@ -40,6 +40,7 @@ export function Acting({ run }: { run: WatchedRun }) {
       {taken && (
         <div class="takeover">
           <p><b>{taken}</b> has taken this run over: the agent waits.</p>
+          <Performed run={run} />
           {offers("perform") && (tools.length ? <Perform run={run} tools={tools} /> : <PerformByName run={run} names={names} />)}
           <form class="row" onSubmit={(e) => { e.preventDefault(); void act(run.id, "hand_back", { note }).then((a) => accepted(a) && setNote("")); }}>
             <input class="grow" aria-label="Note for the agent" placeholder="what you did, for the agent" value={note} onInput={(e) => setNote(e.currentTarget.value)} />
@@ -48,6 +49,21 @@ export function Acting({ run }: { run: WatchedRun }) {
         </div>
       )}
     </div>
+  );
+}
+
+/** What was performed since the run was taken over, and what it gave. */
+function Performed({ run }: { run: WatchedRun }) {
+  void told.value;
+  const since = run.history.entries.findLastIndex((e) => e.type === "taken_over");
+  const done = run.history.entries.slice(since).filter((e) => e.type === "person_acted");
+  if (!done.length) return null;
+  return (
+    <ul class="plainlist performed">
+      {done.map((e) => (
+        <li key={e.seq}><a href={to.call(run.id, e.call)}>{e.tool}</a> {e.error ? <span class="problem">{e.error}: {e.message}</span> : <code>{JSON.stringify(e.result)?.slice(0, 200)}</code>}</li>
+      ))}
+    </ul>
   );
 }
 

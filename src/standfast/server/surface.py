@@ -87,7 +87,7 @@ class Surface:
         elif name in VERBS:
             verb = VERBS[name]
             ask = parsed(verb.asks, args, key)
-            answer = await self._told(run, lambda: carry_out(self.runs.handle(run), verb, ask, actor))
+            answer = await self._told(run, lambda: carry_out(self.runs, run, verb, ask, actor))
         else:
             raise Problem(404, f"{name[:100]!r} is no verb", f"there are {', '.join([*VERBS, 'force'])}")
         self.reader.forget(run)
