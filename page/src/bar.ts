@@ -319,8 +319,8 @@ export class StandfastBar extends HTMLElement {
   /** Ask the server what exactly force would kill. */
   private async nameKilled(): Promise<void> {
     this.kills = forceWords(this.watched!.view);
-    const response = await fetch(this.given!.at(`api/runs/${encodeURIComponent(this.watched!.id)}/force`), { credentials: "include" });
-    if (response.ok) this.kills = `kills ${((await response.json()) as { kills: string }).kills}`;
+    const response = await this.given!.get(`api/runs/${encodeURIComponent(this.watched!.id)}/force`);
+    if (response) this.kills = `kills ${((await response.json()) as { kills: string }).kills}`;
   }
 
   /** A pending redirect says when it applies; a read one leaves a line of what it changed. */

@@ -201,10 +201,17 @@ export class Client extends Subject {
     });
   }
 
+  /** Something of the server; null if it cannot be had now: the socket says what is wrong. */
+  async get(path: string): Promise<Response | null> {
+    const asked = fetch(this.at(path), { headers: { accept: "application/json" }, credentials: "include" });
+    const response = await asked.catch(() => null);
+    return response?.ok ? response : null;
+  }
+
   /** Workers may come and go: which agents there are now. */
   async readAgents(): Promise<void> {
-    const response = await fetch(this.at("api/agents"), { headers: { accept: "application/json" } });
-    if (!response.ok) return; // the socket says what is wrong
+    const response = await this.get("api/agents");
+    if (!response) return;
     this.agents = ((await response.json()) as { agents: AgentInfo[] }).agents.map(agentOf);
     this.changed();
   }
@@ -212,8 +219,8 @@ export class Client extends Subject {
   /** Which verbs this server has, for those that do not say so in their greeting. */
   async readVerbs(): Promise<void> {
     if (this.verbs !== null) return;
-    const response = await fetch(this.at("openapi.json"), { headers: { accept: "application/json" } });
-    if (!response.ok) return; // as above
+    const response = await this.get("openapi.json");
+    if (!response) return;
     const { paths } = (await response.json()) as { paths: { [path: string]: unknown } };
     this.verbs = Object.keys(paths).map((path) => path.replace(/.*\//, "") as Verb);
     this.changed();

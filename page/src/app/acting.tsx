@@ -16,7 +16,7 @@ function offers(verb: Verb): boolean {
 export function Acting({ run }: { run: WatchedRun }) {
   void told.value;
   void changes.value;
-  useEffect(() => void client.readVerbs(), []);
+  useEffect(() => void client.readVerbs(), [client.connection]);
   const { view } = run;
   const [chosen, setBack] = useState<number | null>(null);
   const back = chosen ?? Math.max(0, view.step - 1);

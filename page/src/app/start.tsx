@@ -10,7 +10,7 @@ import { act, changes, client, to } from "./state";
 export function Start() {
   void changes.value;
   const [name, setName] = useState("");
-  useEffect(() => void client.readAgents(), []);
+  useEffect(() => void client.readAgents(), [client.connection]);
   const agents = client.agents;
   const agent = agents.find((a) => a.name === name) ?? agents[0];
   return (
