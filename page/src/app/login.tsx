@@ -16,7 +16,7 @@ export async function tokenInAddress(): Promise<void> {
   const found = /(?:^#|[#&])token=([^&]+)/.exec(location.hash);
   if (!found) return;
   history.replaceState(null, "", location.pathname + location.search + (location.hash.replace(found[0], "").replace(/^#?&?/, "#") || "#/"));
-  await signIn(decodeURIComponent(found[1]!));
+  await signIn(decodeURIComponent(found[1]!)).catch(() => ""); // the login screen says what is wrong
 }
 
 export function Login() {
