@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Container, Generator
+from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager
 
 from standfast.events import TextDelta
@@ -57,6 +57,8 @@ class Hub:
         self._lock = threading.Lock()
         self._waiters: dict[str | None, tuple[Waiter, ...]] = {}
         self._watching_steps = 0  # how many of them want to know of every step
+        # Hear all live text, in the thread in which it is said: they must be quick and must not raise.
+        self.taps: list[Callable[[str, TextDelta], None]] = []
 
     @property
     def watched(self) -> bool:
@@ -105,6 +107,8 @@ class Hub:
 
     def delta(self, run: str, delta: TextDelta) -> None:
         """Text that is being said right now, for readers of this run."""
+        for tap in self.taps:
+            tap(run, delta)
         for waiter in self._waiters.get(run, ()):
             if waiter.steps:
                 if len(waiter.deltas) < LIVE_BACKLOG:

@@ -1,0 +1,142 @@
+"""How somebody shows who they are to `standfast serve`: its token, or the cookie that a browser got for it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from standfast.json_values import is_object
+from standfast.server.actors import Actor
+from standfast.server.handlers import body_of
+from standfast.server.limits import Rate
+from standfast.server.problems import Problem
+from standfast.server.static import FOLDER, file_response
+
+LASTS = 30 * 24 * 3600.0
+LOGIN = ("/login", "/login.js", "/login.css")
+PUBLIC = frozenset({*LOGIN, "/api/session"})
+
+FILES = Path(__file__).parent / "login"
+
+
+class Sessions:
+    """Who has logged in with a browser. Kept as hashes in a file of its own, so that a restart logs nobody out."""
+
+    def __init__(self, token: str, file: Path, *, secure: bool, cookie: str, name: str = "operator") -> None:
+        self._token = token.encode()
+        self._file = file
+        self._secure = secure
+        self._cookie = cookie
+        self._name = name
+        self._failures = Rate(0.2, 20)
+        self._until: dict[str, float] = self._load()
+
+    async def who(self, request: Request) -> Actor | None:
+        """The bearer of the token, or of a cookie that was given for it."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._is_token(given.strip()):
+            return Actor(self._name)
+        cookie = request.cookies.get(self._cookie)
+        if cookie is not None and self._until.get(_hash(cookie), 0.0) > time.time():
+            return Actor(self._name)
+        return None
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+    # --- logging in and out --------------------------------------------------------------------------------------
+
+    def routes(self) -> list[Route]:
+        """The login page, and what it talks to."""
+        return [
+            *(Route(path, _login_file, methods=["GET"], name=path.strip("/")) for path in LOGIN),
+            Route("/api/session", self._log_in, methods=["POST"], name="log_in"),
+            Route("/api/session", self._log_out, methods=["DELETE"], name="log_out"),
+        ]
+
+    def public(self, scope: Scope) -> bool:
+        """What nobody needs to be known for: the login page itself."""
+        return scope["type"] == "http" and scope["path"] in PUBLIC
+
+    def exchange(self, request: Request) -> Response | None:
+        """A link with the token in it is exchanged at once, and the token leaves the address."""
+        given = request.query_params.get("token")
+        if given is None or request.method != "GET":
+            return None
+        if not self._is_token(given):
+            return None
+        rest = "&".join(part for part in request.url.query.split("&") if not part.startswith("token="))
+        response = RedirectResponse(request.url.path + (f"?{rest}" if rest else ""), 303)
+        self._give_cookie(response)
+        return response
+
+    async def _log_in(self, request: Request) -> Response:
+        body = await body_of(request)
+        given = body.get("token") if is_object(body) else None
+        if not isinstance(given, str):
+            raise Problem(422, "there is no token in the body", 'send {"token": "..."}')
+        if not self._is_token(given):
+            if not self._failures.allows(request.client.host if request.client else ""):
+                raise Problem(429, "too many wrong tokens", "wait a minute", headers={"retry-after": "60"})
+            raise Problem(401, "this is not the token", "the server printed it when it was started")
+        response = Response(status_code=204)
+        self._give_cookie(response)
+        return response
+
+    async def _log_out(self, request: Request) -> Response:
+        cookie = request.cookies.get(self._cookie)
+        if cookie is not None and self._until.pop(_hash(cookie), None) is not None:
+            self._save()
+        response = Response(status_code=204)
+        response.delete_cookie(self._cookie, path="/", secure=self._secure, httponly=True, samesite="strict")
+        return response
+
+    def _give_cookie(self, response: Response) -> None:
+        session = secrets.token_urlsafe(32)
+        now = time.time()
+        self._until = {key: until for key, until in self._until.items() if until > now}
+        self._until[_hash(session)] = now + LASTS
+        self._save()
+        response.set_cookie(
+            self._cookie, session, max_age=int(LASTS), path="/", secure=self._secure, httponly=True, samesite="strict"
+        )
+
+    # --- keeping them ---------------------------------------------------------------------------------------------
+
+    def _load(self) -> dict[str, float]:
+        try:
+            kept: Any = json.loads(self._file.read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            return {}  # not ours, or cut off: everybody logs in again
+        return {str(key): float(until) for key, until in kept.items()} if is_object(kept) else {}
+
+    def _save(self) -> None:
+        temporary = self._file.with_name(self._file.name + ".new")
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(self._until, file)
+        temporary.replace(self._file)
+
+
+async def _login_file(request: Request) -> Response:
+    """The login page and what it needs; the built page may bring its own."""
+    name = request.url.path.rpartition("/")[2]
+    name = name if "." in name else f"{name}.html"
+    own = FOLDER / name
+    return file_response(own if own.is_file() else FILES / name)
+
+
+def _hash(session: str) -> str:
+    return hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()
