@@ -42,6 +42,12 @@ class Boundary:
     changes: int = 0  # how many changes of its commit are of the step it ends; the rest are of the next
     notes: int = 0  # the same for events
 
+    def counts(self, row: RunRow) -> bool:
+        """May it be kept? Attempts alone do not tell: a redirect gives the step before it the number of this one."""
+        soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
+        going = row.status in ("running", "pausing") or soft
+        return going and row.step == self.step and row.attempt == self.attempt and row.doc.target is None
+
 
 @dataclass(slots=True)
 class Admission:
@@ -179,9 +185,7 @@ class StepCommit:
         boundary = self.boundary
         if boundary is None:
             return None
-        soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
-        allowed = row.status in ("running", "pausing") or soft
-        self.boundary_refused = not (allowed and row.attempt == boundary.attempt and row.doc.target is None)
+        self.boundary_refused = not boundary.counts(row)
         if self.boundary_refused:
             boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
             return None
