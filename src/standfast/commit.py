@@ -47,6 +47,12 @@ class Boundary(Quick):
     def json(self, seq: int, at: bytes) -> bytes:
         return step_finished(seq, at, self.step, self.attempt)
 
+    def counts(self, row: RunRow) -> bool:
+        """May it be kept? Attempts alone do not tell: a redirect gives the step before it the number of this one."""
+        soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
+        going = row.status in ("running", "pausing") or soft
+        return going and row.step == self.step and row.attempt == self.attempt and row.doc.target is None
+
 
 @dataclass(slots=True)
 class Admission(Quick):
@@ -204,11 +210,7 @@ class StepCommit:
         boundary = self.boundary
         if boundary is None:
             return None
-        soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
-        allowed = row.status in ("running", "pausing") or soft
-        # A step begun after a boundary that was refused may have the number of the attempt that took its place.
-        follows = row.step == boundary.step
-        self.boundary_refused = not (follows and allowed and row.attempt == boundary.attempt and row.doc.target is None)
+        self.boundary_refused = not boundary.counts(row)
         if self.boundary_refused:
             boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
             return None

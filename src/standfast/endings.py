@@ -63,7 +63,7 @@ class Endings:
     def _finish(
         self, tx: Tx, row: RunRow, boundary: Boundary, result: bytes
     ) -> tuple[Finished, list[Event], bytes | None]:
-        if not _boundary_counts(row, boundary):
+        if not boundary.counts(row):
             return "lost", [], None
         for child in tx.children(row.id, live=True):
             child_row = tx.run(child)
@@ -123,7 +123,7 @@ class Endings:
         assert boundary is not None
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            if not _boundary_counts(row, boundary):
+            if not boundary.counts(row):
                 return None, [], None
             events = _take_boundary(tx, row, boundary)
             readable = self._readable(tx, row, boundary)
@@ -145,7 +145,7 @@ class Endings:
         assert boundary is not None
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            if not _boundary_counts(row, boundary) or row.doc.person is None:
+            if not boundary.counts(row) or row.doc.person is None:
                 return None, [], None
             return None, take_person_boundary(tx, row, boundary, turn.value), boundary.snapshot
 
@@ -260,12 +260,6 @@ class Endings:
 def _named(unread: list[MailRow]) -> str:
     """What a turn was given for: a run that reads its mail one by one gets as many as it takes."""
     return f"{len(unread)} up to {unread[-1].id}"
-
-
-def _boundary_counts(row: RunRow, boundary: Boundary) -> bool:
-    soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
-    current = row.attempt == boundary.attempt and row.step == boundary.step and row.doc.target is None
-    return (row.status in ("running", "pausing") or soft) and current
 
 
 def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:

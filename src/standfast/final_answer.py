@@ -56,7 +56,7 @@ class FinalAnswer:
             return self._within(text)
 
     def _within(self, text: str) -> Answer | None:
-        """The result in the middle of prose: an object that has something of it, for defaults make one of any braces."""
+        """The result amid prose: an object that has something of it, for defaults make one of any braces."""
         raw = text[text.find("{") : text.rfind("}") + 1]
         try:
             value = self._codec.load(raw.encode())

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from pydantic_core import from_json, to_json
 
+from standfast import arguments
 from standfast.abc import Model
 from standfast.agent import Agent, Migrate
 from standfast.chat import AskedTool, Chat
@@ -101,11 +103,15 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
     ) -> None:
         if not callable(given := cast("Any", model)) or not hasattr(given, "dialect"):
             raise Misuse(f"LLMAgent {name!r} was given {model!r} as its model", hint="models.anthropic(...), say")
+        arguments.text("instructions", instructions)
+        if budget is not None and not isinstance(given := cast("Any", budget), Budget):
+            raise Misuse(f"budget={given!r} is no budget", hint="give Budget(steps=...), say")
         self._model = model
         self._options = options or {}
         self._final = None if result is str else FinalAnswer(result)
         self._keeps_plan = plan
         own = [*([UPDATE_PLAN] if plan else []), *([self._final.tool] if self._final else [])]
+        usables(tools)  # Misuse if this is no list
         self._usable = [*tools, *own]
         usables(self._usable)  # BadTool here, not in the middle of a run
         super().__init__(
@@ -151,6 +157,8 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         elif redirects or urgent:
             self._keep_partial(run)
         if redirects:
+            if message is not None and not run.frames:  # there was room for it until the task was begun again
+                message = replace(message, always=True)
             await self._redirected(run, redirects)
         if message is not None:
             await take_up(run, message, dialect)

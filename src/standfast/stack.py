@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
+from standfast import arguments
 from standfast import events as ev
 from standfast.errors import Misuse, StackFull
 from standfast.events import Event
@@ -31,6 +32,10 @@ class Limits:
     held_tokens: int | None = None
 
     def __post_init__(self) -> None:
+        arguments.whole("max_frames", self.frames, "leave it out for 4")
+        arguments.number("frame_expiry", self.expiry, "leave it out for half an hour")
+        if self.held_tokens is not None:
+            arguments.whole("max_held_tokens", self.held_tokens, "leave it out for no limit")
         if self.frames < 1:
             raise Misuse("max_frames must be at least 1", hint="leave it out for 4")
         if self.expiry <= 0:

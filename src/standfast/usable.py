@@ -40,6 +40,8 @@ def usables(tools: Iterable[Any]) -> list[Usable]:
 
 def opened(tools: Iterable[Any]) -> list[Any]:
     """Tools and agents, with what is in toolboxes now in their place."""
+    if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - people without a checker
+        raise Misuse(f"tools={tools!r} is no list of tools", hint="give a list, also of one: tools=[search]")
     return [each for one in tools for each in (one.tools if isinstance(one, Toolbox) else [one])]
 
 

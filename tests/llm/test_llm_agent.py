@@ -14,7 +14,9 @@ from standfast import (
     CallFailed,
     Done,
     LLMAgent,
+    Misuse,
     NotPerformed,
+    NotStorable,
     Performed,
     Run,
     RunHeld,
@@ -467,3 +469,31 @@ async def _held_for(run: Any, hold: str) -> Any:
 def test_a_model_is_needed() -> None:
     with pytest.raises(Exception, match="as its model"):
         LLMAgent("one", model=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tools": None},
+        {"tools": look},
+        {"instructions": None},
+        {"budget": 5},
+        {"max_frames": "4"},
+        {"max_frames": None},
+        {"frame_expiry": float("nan")},
+        {"frame_expiry": None},
+        {"max_held_tokens": "x"},
+    ],
+    ids=str,
+)
+def test_what_makes_no_agent_is_said_at_once(given: Any) -> None:
+    with pytest.raises(Misuse) as error:
+        LLMAgent("one", model=models.scripted("x"), **given)
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("given", [{"log": [object()]}, {"tools": None}, {"system": 5}, {"log": "\ud800"}], ids=str)
+def test_what_makes_no_question_is_said_at_once(given: Any) -> None:
+    with pytest.raises((Misuse, NotStorable)) as error:
+        models.scripted("x")(**{"log": "x", **given})
+    assert error.value.hint

@@ -205,6 +205,23 @@ async def test_a_full_stack_holds_a_message_and_gives_it_later() -> None:
         assert [r.text for r in await replies(run)] == ["Yes?"]
 
 
+async def test_a_redirect_that_begins_the_task_again_leaves_room_for_the_message_read_with_it() -> None:
+    """R21, R22: also where one frame is all that is allowed."""
+    model = models.scripted(use("dig", what="gold"), "Nearly there.", "All done.")
+    one = LLMAgent("digger", model=model, tools=[dig], max_frames=1)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Dig.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await run.pause()
+        await held(run, "user")
+        await run.abandon("Dig.", "no more of it")
+        await run.message("How far are you?", when="now")
+        await run.redirect("fill it in again")
+        await run.resume()
+        assert await run.result(timeout=10) == "All done."
+        assert [reply.text for reply in await replies(run)] == ["Nearly there."]
+
+
 async def test_a_frame_that_was_held_too_long_comes_back_as_a_reconstruction() -> None:
     """R21"""
     one = agent_of(use("dig", what="gold"), use("dig", what="coal"), "Coal is there.", "Done.")

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard, cast, overload
 
 from pydantic_core import from_json
 
+from standfast import arguments
 from standfast.abc import Priced, Provider
 from standfast.codec import canonical, to_json
 from standfast.context import ModelContext, current_call
@@ -48,7 +49,7 @@ class Model:
         self._provider = provider
         self._retries = retries
         self._most_characters = most_characters
-        name = "_".join(provider.name.split()) or "model"
+        name = "_".join(arguments.text("a model's name", provider.name).split()) or "model"
         self._tool: Tool[..., Reply] = Tool(self._perform, effect="read", kind="model", name=name)
 
     @property
@@ -65,20 +66,21 @@ class Model:
         self, log: Sequence[Any] | str, tools: Iterable[Any] = (), system: str = "", **options: Any
     ) -> Call[Reply]:
         """The call that asks for the next message. `log` holds messages in the provider's own shape, or is a text."""
+        arguments.text("system", system)
         offered = usables(tools)
         now = _as_it_is(log, self.name)
-        asked = {
-            "model": self.name,
-            "messages": _shown_log(now),
-            "tools": [one.name for one in offered],
-            "system": _digest(system.encode()) if system else "",  # instructions are no part of the record
-            "options": options,
-        }
         try:
+            asked = {
+                "model": self.name,
+                "messages": _shown_log(now),
+                "tools": [one.name for one in offered],
+                "system": _digest(system.encode()) if system else "",  # instructions are no part of the record
+                "options": options,
+            }
             raw = canonical(to_json(asked))
         except Exception as error:
             raise NotStorable(
-                f"the options of {self.name} cannot be stored: {error}", hint="give JSON values"
+                f"the messages or options of {self.name} cannot be stored: {error}", hint="give JSON values"
             ) from error
         return Call(self._tool, {"request": _Asked(now, offered, system, options)}, raw)
 
