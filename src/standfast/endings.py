@@ -98,7 +98,7 @@ class Endings:
 
     async def _release_locks(self, boundary: Boundary) -> None:
         def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
-            if row.status not in ("running", "pausing") or not _boundary_counts(row, boundary):
+            if row.status not in ("running", "pausing") or not boundary.counts(row):
                 return False, [], None
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
             if self._owes_a_turn(row, unread, boundary):
