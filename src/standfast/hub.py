@@ -63,6 +63,11 @@ class Hub:
     def watched(self) -> bool:
         return bool(self._waiters)
 
+    @property
+    def heard(self) -> bool:
+        """Would anybody hear live text?"""
+        return bool(self._waiters or self.taps)
+
     def watches_others(self, but: Container[str]) -> bool:
         """Does anybody wait for a run that is not in `but`?"""
         return any(run is None or run not in but for run in list(self._waiters))

@@ -88,14 +88,13 @@ async def test_a_child_run_sends_under_its_own_name(server: LoopbackProvider) ->
 async def test_after_a_crash_the_request_is_sent_again(server: LoopbackProvider) -> None:
     """R2: a request in flight at a kill -9 changed nothing that must be asked about: never in doubt."""
     server.will(goes_silent("x"), says("yes"))
-    async with openai_client(server) as client:
-        async with lab([a := own_loop(lambda: streamed(client))]) as runs:
-            run = await runs.start(a, Words())
-            await asked(server)
-            await runs.crash()
-            await asked(server, 2)
-            assert await run.result(timeout=30) == ["yes"]
-            assert (await run.view()).needs == ()
+    async with openai_client(server) as client, lab([a := own_loop(lambda: streamed(client))]) as runs:
+        run = await runs.start(a, Words())
+        await asked(server)
+        await runs.crash()
+        await asked(server, 2)
+        assert await run.result(timeout=30) == ["yes"]
+        assert (await run.view()).needs == ()
 
 
 async def test_two_runs_share_a_client_and_only_one_is_stopped(server: LoopbackProvider) -> None:

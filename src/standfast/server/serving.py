@@ -131,7 +131,8 @@ async def serve(settings: Settings) -> None:
         sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
         rules = Rules(
             hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
-            origins=frozenset(settings.allow_origins),
+            ip_hosts=not is_loopback(settings.host),
+            origins=frozenset(origin.rstrip("/") for origin in settings.allow_origins),
             public=sessions.public,
             exchange=sessions.exchange,
             has_login=True,
