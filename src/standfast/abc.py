@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from standfast.events import Event
 from standfast.quick_events import Quick
@@ -271,6 +271,13 @@ class Provider(Protocol):
         stream is silent. It must not retry by itself.
         """
         ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A provider that knows what tokens cost."""
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float: ...
 
 
 class Model(Protocol):

@@ -257,7 +257,10 @@ class RunRow:
 
     def copy(self) -> RunRow:
         """A row that can be changed without changing this one; the document is shared."""
-        s = self.spent
+        return self.gone_on(self.attempt, self.step, self.in_flight.copy(), replace(self.spent))
+
+    def gone_on(self, attempt: int, step: int, in_flight: list[CallRef], spent: Spent) -> RunRow:
+        """The row of a run that has got so far; this one is not changed, the document is shared."""
         return RunRow(
             self.n,
             self.id,
@@ -266,13 +269,13 @@ class RunRow:
             self.seq,
             self.head,
             self.fence,
-            self.attempt,
+            attempt,
             self.epoch,
-            self.step,
+            step,
             self.snapshot,
             self.holder,
-            self.in_flight.copy(),
-            Spent(s.steps, s.calls, s.input_tokens, s.output_tokens, s.cost, s.seconds),
+            in_flight,
+            spent,
             self.doc,
             self.parent,
             self.created,

@@ -77,9 +77,10 @@ class Run(Generic[S]):
         """Perform a call, once: a repeated step gets the result it had. Raises CallFailed."""
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - people without a checker
             raise Misuse(f"run.call was given {call!r}", hint="give it what calling a tool returns: run.call(draft(1))")
-        arguments.text_or_none("key", key)
-        arguments.text_or_none("title", title)
-        arguments.text_or_none("why", why)
+        if not (key is title is why is None):
+            arguments.text_or_none("key", key)
+            arguments.text_or_none("title", title)
+            arguments.text_or_none("why", why)
         return await self._s.gate.call(self, call, key, title, why)
 
     async def call_all(self, calls: Iterable[Call[R]], limit: int | None = None) -> list[R | CallFailed]:

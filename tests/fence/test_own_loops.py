@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx2
 import pytest
 from tests.fence.world import (
     CHAT,
@@ -32,7 +33,7 @@ from tests.providers.scenes import (
 )
 from tests.providers.server import LoopbackProvider
 
-from standfast import Accepted, Budget, Done, Idle, Interruption, Run, Runtime, agent, tool
+from standfast import Accepted, Budget, Done, Idle, Interruption, Run, Runtime, agent, fence, tool
 from standfast.events import CallCut, CallFinished, CallStarted
 from standfast.events import CallFailed as Failed
 from standfast.fence import RequestRefused
@@ -227,6 +228,24 @@ async def test_a_caller_that_loses_patience_ends_its_request(server: LoopbackPro
             events = await recorded(run)
     await gone(server.exchanges[0])
     assert [e.error for e in events if isinstance(e, Failed)] == ["CancelledError"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_response_that_was_ready_ends_its_call(is_async: bool) -> None:
+    """A transport of the user's own, a cache or a mock: nobody reads or closes what it gives."""
+    ready = httpx2.MockTransport(lambda _: httpx2.Response(200, text="ready"))
+    async with fence.http_client(transport=ready) as client:
+        with fence.sync_http_client(transport=ready) as sync:
+
+            async def ask() -> str:
+                url = "http://model.example/v1?key=secret"
+                return (await client.get(url) if is_async else await asyncio.to_thread(sync.get, url)).text
+
+            async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
+                run = await r.start(a, Words())
+                assert await run.result(timeout=30) == ["ready"]
+                finished = [e for e in await recorded(run) if isinstance(e, CallFinished)]
+    assert [e.result for e in finished] == [{"status": 200, "bytes": 5, "complete": True}]
 
 
 async def test_parallel_requests_are_cut_together(server: LoopbackProvider) -> None:

@@ -322,7 +322,7 @@ class Model:
             raise Broken(f"told {letter.disposition!r} in {self.status} with {self._kinds}")
 
     def _emitted(self, event: ev.Emitted) -> None:
-        if event.name == "asked":
+        if event.name == "asked" and self.status != "cancelling":  # it may have been read before the cancel
             self._asked(event.data)
         if event.name == "on top":
             data: Any = event.data

@@ -1,4 +1,4 @@
-"""The guards of thoughts, messages and people in a run, each taken away; caught by histories of tests/frames."""
+"""The guards of thoughts, messages and people in a run, each taken away."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "if len(frames) >= limits.frames:",
         "if len(frames) > limits.frames:",
         caught_by="frames",
+        hint=65,
     ),
     Mutant(
         "what frames on hold cost is not bounded",
@@ -18,6 +19,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "frames and cost > limits.held_tokens:",
         "frames and cost < 0:",
         caught_by="frames",
+        hint=38,
     ),
     Mutant(
         "a message interrupts what is more urgent",
@@ -25,8 +27,9 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         'if RANK[when] > RANK[top.kind] or (when == "now" and top.kind == "now"):',
         "if True:",
         caught_by="frames",
+        hint=18,
     ),
-    Mutant("later does not wait", "stack.py", 'if when == "later":', "if False:", caught_by="frames"),
+    Mutant("later does not wait", "stack.py", 'if when == "later":', "if False:", caught_by="frames", hint=1),
     Mutant(
         "a part of what is handled can be interrupted by anything",
         "stack.py",
@@ -54,6 +57,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "if thoughts is not None and thoughts.opened:",
         "if False:",
         caught_by="frames",
+        hint=3,
     ),
     Mutant(
         "a set-back keeps what its attempt did to the stack",
@@ -61,6 +65,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "        thoughts = thoughts_in(snapshot)\n",
         "        thoughts = thoughts_in(snapshot)\n        thoughts.frames = list(self._s.row.doc.frames)\n",
         caught_by="frames",
+        hint=1,
     ),
     Mutant(
         "done with thoughts unfinished",
@@ -68,6 +73,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "            self._nothing_open(stack, returned)\n",
         "",
         caught_by="frames",
+        hint=7,
     ),
     Mutant(
         "frames on hold are not named",
@@ -81,7 +87,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "run.py",
         "took_mail=bool(wanted)",
         "took_mail=bool(ids)",
-        caught_by="frames",
+        caught_by="what_was_kept_back_is_read_before_the_end",
     ),
     Mutant(
         "an order hits whatever has its number",
@@ -89,6 +95,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "same = [f for f in frames if f.goal == goal]",
         "same = [f for f in frames if f.id == id_]",
         caught_by="frames",
+        hint=32,
     ),
     Mutant(
         "messages are read in no order of urgency",
@@ -96,6 +103,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "return sorted(ready, key=lambda m: _URGENCY[m.when])",
         "return ready",
         caught_by="frames",
+        hint=9,
     ),
     Mutant(
         "a step that is set back does not read what set it back",
@@ -103,6 +111,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         'or (nth == 0 and m.status == "pending" and m.when == "now")',
         "or False",
         caught_by="frames",
+        hint=1,
     ),
     Mutant(
         "a cancelled run drops its thoughts in silence",
@@ -110,6 +119,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "give_up(row.doc.frames, done.by, why), []",
         "list[Event](), []",
         caught_by="frames",
+        hint=34,
     ),
     Mutant(
         "a rewind drops thoughts in silence",
@@ -117,6 +127,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         '        *give_up(gone, by, f"the run was rewound',
         '        *give_up([], by, f"the run was rewound',
         caught_by="frames",
+        hint=70,
     ),
     Mutant(
         "what the agent had done is forgotten when a person acts",
@@ -124,6 +135,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
         "    tx.move_step(row.n, row.epoch, boundary.step)\n",
         "",
         caught_by="frames",
+        hint=5,
     ),
     Mutant(
         "the agent does not hear that the run was handed back while its stack is full",

@@ -31,15 +31,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a call of an earlier attempt is admitted",
         "commit.py",
-        'row.status == "running" and row.attempt == a.attempt and not a.scope.closed',
-        'row.status == "running"',
+        'status == "running" and attempt == a.attempt and not a.scope.closed',
+        'status == "running"',
         hint=258,
     ),
     Mutant(
         "calls are admitted while pausing or cancelling",
         "commit.py",
-        'row.status == "running" and row.attempt == a.attempt',
-        "row.attempt == a.attempt",
+        'status == "running" and attempt == a.attempt',
+        "attempt == a.attempt",
         hint=11,
     ),
     Mutant(
@@ -198,8 +198,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the record's rows are not chained",
         "stores/chain.py",
-        "digest = sha256(previous)",
-        'digest = sha256(b"")',
+        "(previous, head, body,",
+        "(head, body,",
         caught_by="a_record_cannot_be_changed_row_by_row",
     ),
     Mutant(

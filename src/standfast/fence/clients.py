@@ -70,19 +70,19 @@ def _stay_open(_: object) -> None:
 
 def _put_fence(client: Any, original: Any, keep: object) -> Any:
     """Put the fence before every way out of a client: its own transport, and those for proxies and mounts."""
-    library = _library_of(client)
-    client._transport = _fence(library, original._transport, keep)
+    kinds = _classes(_library_of(client), hasattr(client, "aclose"))
+    client._transport = _fence(kinds, original._transport, keep)
     client._mounts = {
-        pattern: None if transport is None else _fence(library, transport, keep)
+        pattern: None if transport is None else _fence(kinds, transport, keep)
         for pattern, transport in original._mounts.items()
     }
     return client
 
 
-def _fence(library: Library, transport: Any, keep: object) -> Any:
+def _fence(kinds: tuple[Any, Any], transport: Any, keep: object) -> Any:
     if isinstance(transport, AsyncFence | SyncFence):
         return transport  # twice fenced, a request would be two calls
-    fence, body = _classes(library, hasattr(transport, "handle_async_request"))
+    fence, body = kinds
     return fence(transport, body, keep)
 
 
