@@ -180,8 +180,10 @@ async def serve(settings: Settings) -> None:
 async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Pool) -> None:
     """Workers are told to go while pages are: together they have less than five seconds."""
     await going.wait()
+    leaving = asyncio.create_task(pool.close())
+    await app.state.surface.close()  # pages hear it from us before the server closes their sockets
     server.should_exit = True
-    await asyncio.gather(app.state.surface.close(), pool.close())
+    await leaving
 
 
 async def _tell(server: uvicorn.Server, settings: Settings, port: int, token: str, secure: bool) -> None:
