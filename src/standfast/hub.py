@@ -56,16 +56,16 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiters: dict[str | None, tuple[Waiter, ...]] = {}
-        self._watching_steps = 0  # how many of them want to know of every step
         # Hear all live text, in the thread in which it is said: they must be quick and must not raise.
         self.taps: list[Callable[[str, TextDelta], None]] = []
+        self._watching_steps = 0  # how many of them want to know of every step
 
     @property
     def watched(self) -> bool:
         return bool(self._waiters)
 
     @property
-    def listens(self) -> bool:
+    def heard(self) -> bool:
         """Would anybody hear live text?"""
         return bool(self._waiters or self.taps)
 

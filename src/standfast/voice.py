@@ -58,7 +58,7 @@ class Voice:
         offset = speech.said.get(channel, 0)
         speech.said[channel] = offset + len(text)
         hub = self._session.env.hub
-        if hub.listens:
+        if hub.heard:
             hub.delta(self._session.row.id, TextDelta(flight.id, offset, text, channel))
         speech.unsaid.append((channel, text))
         speech.waiting += len(text)

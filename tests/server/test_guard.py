@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import subprocess
 import sys
@@ -256,3 +257,39 @@ def test_an_actor_can_do_only_what_it_has_the_right_to() -> None:
     assert not may(looker, "cancel", "r1")
     assert not may(Actor("bob", frozenset({"*"}), frozenset({"r2"})), "pause", "r1")
     assert may(Actor("bob", frozenset({"*"}), frozenset({"r2"})), "pause", "r2")
+
+
+def test_pages_of_an_origin_that_was_allowed_can_ask_with_a_token(serve: Any) -> None:
+    theirs = "https://app.example"
+    server = serve("--allow-origin", theirs, agents=())
+    asks = {"Origin": theirs, "Access-Control-Request-Method": "POST"}
+    with httpx2.Client(base_url=server.url, timeout=LONG) as page:
+        answer = page.options("/api/runs", headers=asks)
+        assert answer.status_code == 204
+        assert answer.headers["access-control-allow-origin"] == theirs
+        assert "authorization" in answer.headers["access-control-allow-headers"]
+        assert page.get("/api/runs", headers={"Origin": theirs}).status_code == 401, "still only with a token"
+        token = {"Authorization": f"Bearer {server.token}"}
+        answer = page.get("/api/runs", headers={"Origin": theirs, **token})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, theirs)
+        other = {"Origin": "https://evil.example"}
+        assert page.options("/api/runs", headers={**asks, **other}).status_code == 401
+        assert "access-control-allow-origin" not in page.get("/api/runs", headers={**other, **token}).headers
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_beyond_this_machine_it_speaks_tls(serve: Any, tmp_path: Path) -> None:
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*made, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True, timeout=LONG)
+    server = serve("--host", "0.0.0.0", "--certfile", str(cert), "--keyfile", str(key), agents=())
+    assert server.url.startswith("https://")
+    assert server.http.get("/healthz").status_code == 200
+    cookie = server.http.post("/api/session", json={"token": server.token}, headers={"Origin": server.url})
+    assert "Secure" in cookie.headers["set-cookie"]
+    plain = {"Origin": server.url.replace("https", "http")}
+    assert server.http.post("/api/session", json={"token": server.token}, headers=plain).status_code == 403
+    assert server.http.get("/healthz", headers={"Host": "evil.example"}).status_code == 421
+    assert server.http.get("/healthz", headers={"Host": "192.0.2.7"}).status_code == 200, (
+        "an address is no rebound name"
+    )

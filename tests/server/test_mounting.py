@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import json
 import socket
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 import uvicorn
+from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
@@ -23,8 +26,9 @@ from tests.programs.served import AGENTS
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from standfast import Runtime
-from standfast.server import Actor, control_app
+from standfast import Done, Run, Runtime, agent
+from standfast.server import Actor, control_app, sse
+from standfast.server.surface import Surface
 
 
 async def who(request: Request) -> Actor | None:
@@ -40,10 +44,18 @@ async def log_in(request: Request) -> Response:
     return PlainTextResponse("hello")
 
 
+surfaces: dict[int, Surface] = {}
+
+
+def runs_feeds(runs: Runtime) -> Any:
+    return surfaces[id(runs)].feeds
+
+
 @contextlib.asynccontextmanager
 async def their_app(folder: Path) -> AsyncIterator[tuple[str, Runtime]]:
-    async with Runtime(folder / "runs.db", agents=AGENTS) as runs:
+    async with Runtime(folder / "runs.db", agents=[*AGENTS, loud]) as runs:
         control = control_app(runs, who=who)
+        surfaces[id(runs)] = control.state.surface
         app = Starlette(
             routes=[Route("/login/{name}", log_in), Mount("/agents", control)],
             middleware=[Middleware(SessionMiddleware, secret_key="theirs")],
@@ -147,3 +159,85 @@ async def page_messages(page: Any) -> AsyncIterator[Any]:
     with contextlib.suppress(Exception):  # the socket is closed: that is the end of it
         while True:
             yield await asyncio.wait_for(page.recv(), 30)
+
+
+class Loud(BaseModel):
+    left: int = 150
+
+
+@agent("loud")
+async def loud(run: Run[Loud]) -> Done[int] | None:
+    """Says more than any socket's buffer holds."""
+    run.emit("noise", "x" * 100_000)
+    run.state.left -= 1
+    return Done(0) if run.state.left == 0 else None
+
+
+async def test_a_stream_that_nobody_reads_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was not told is in the record; what it holds here is let go."""
+    monkeypatch.setattr(sse, "SEND_SECONDS", 0.5)
+    async with their_app(tmp_path) as (url, runs), httpx2.AsyncClient(base_url=url, timeout=30) as client:
+        cookie = await logged_in(client, "ann")
+        feeds = runs_feeds(runs)
+        run = await runs.start("loud", {})
+        reader, writer = await asyncio.open_connection(*url.removeprefix("http://").split(":"))
+        head = [f"GET /agents/api/runs/{run.id}/events HTTP/1.1", "Host: x", f"Cookie: {cookie}"]
+        writer.write("\r\n".join([*head, "", ""]).encode())
+        await eventually(lambda: feeds.watched, timeout=30)
+        await run.result(timeout=60)
+        await eventually(lambda: not feeds.watched, timeout=60)
+        answer = await client.get(f"/agents/api/runs/{run.id}/record", params={"limit": 1})
+        assert answer.status_code == 200
+        writer.transport.abort()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        del reader
+
+
+async def test_readers_that_go_leave_nothing_behind(tmp_path: Path) -> None:
+    async with their_app(tmp_path) as (url, runs), httpx2.AsyncClient(base_url=url, timeout=30) as client:
+        cookie = await logged_in(client, "ann")
+        feeds = runs_feeds(runs)
+        run = await runs.start("counter", {"to": 10_000, "seconds": 0.05})
+        agui = {"threadId": "t", "runId": "x", "messages": []}
+        async with (
+            client.stream("GET", f"/agents/api/runs/{run.id}/events") as events,
+            client.stream("POST", f"/agents/agui/runs/{run.id}", json=agui) as front_end,
+            connect(url.replace("http", "ws") + "/agents/ws", additional_headers={"Cookie": cookie}) as page,
+        ):
+            await page.send(json.dumps({"op": "watch", "run": run.id, "after": 0}))
+            await page.send(json.dumps({"op": "list"}))
+            await anext(events.aiter_lines())
+            await anext(front_end.aiter_lines())
+            await eventually(lambda: feeds.watched == 4, timeout=30)
+        await eventually(lambda: feeds.watched == 0, timeout=30)
+        assert (await run.view()).status == "running"
+        await run.cancel()
+
+
+async def test_a_run_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    async with their_app(tmp_path) as (url, runs), httpx2.AsyncClient(base_url=url, timeout=30) as client:
+        cookie = await logged_in(client, "ann")
+        bad = await runs.start("counter", {"to": 1})
+        await bad.result()
+        with contextlib.closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as store:
+            store.execute("UPDATE record SET body = ? WHERE seq > 1", (b"not what was written",))
+        good = await runs.start("counter", {"to": 2})
+        async with connect(url.replace("http", "ws") + "/agents/ws", additional_headers={"Cookie": cookie}) as page:
+            for run in (bad, good):
+                await page.send(json.dumps({"op": "watch", "run": run.id, "after": 0}))
+            gone, done = False, False
+            async with asyncio.timeout(30):
+                while not (gone and done):
+                    said = json.loads(await page.recv())
+                    gone = gone or (said["op"] == "gone" and said["run"] == bad.id)
+                    done = done or (said["op"] == "event" and said["event"]["type"] == "run_done")
+        told = [line async for line in lines(client, f"/agents/api/runs/{bad.id}/events")]
+        assert not told or "StoreDamaged" in "".join(told)
+        assert (await client.get("/agents/api/runs")).status_code == 200
+
+
+async def lines(client: httpx2.AsyncClient, path: str) -> AsyncIterator[str]:
+    async with client.stream("GET", path) as answer:
+        async for line in answer.aiter_lines():
+            yield line

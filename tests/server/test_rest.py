@@ -239,3 +239,12 @@ def test_a_person_takes_a_run_over_acts_in_it_and_hands_it_back(server: Server) 
     assert (acted["by"], acted["result"]) == ("operator", "packed gift paper")
     assert server.post(f"/api/runs/{run}/hand_back", {"note": "it is packed"})["answer"] == "accepted"
     server.post(f"/api/runs/{run}/cancel")
+
+
+@pytest.mark.parametrize("odd", ["a b", "run/with/slashes", "läuft-✓", "100%", "?x=1"])
+def test_an_odd_id_is_no_trouble(server: Server, odd: str) -> None:
+    answer = server.http.post("/api/runs", json={"agent": "counter", "state": {"to": 1}, "id": odd})
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"].isascii()
+    if "/" not in odd:
+        assert server.http.get(answer.headers["location"]).json()["id"] == odd

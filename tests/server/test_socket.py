@@ -181,6 +181,15 @@ def test_losing_every_client_changes_nothing_about_a_run(server: Server) -> None
     assert server.until(run, "done")["step"] == 10
 
 
+def test_a_verb_is_carried_out_although_its_page_has_gone(server: Server) -> None:
+    """R18: pressing Cancel and closing the tab cancels."""
+    for _ in range(10):
+        run = server.start("counter", new_id(), to=10_000, seconds=0.05)
+        with server.socket() as page:
+            page.say(op="verb", n=1, run=run, verb="cancel", args={})
+        assert server.until(run, "cancelled")
+
+
 def test_live_text_of_a_worker_reaches_the_page(server: Server) -> None:
     """R26."""
     run = server.start("counter", new_id(), to=3, seconds=1.0)

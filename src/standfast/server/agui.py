@@ -7,7 +7,7 @@ stream changes nothing about the run, and controls are the verbs of the API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -104,10 +104,7 @@ async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
 
 
 async def _of_thread(surface: Surface, agent: str, thread: str) -> RunView | None:
-    try:
-        found = await surface.reader.found(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
-    except StandfastError:
-        return None  # there is no store yet
+    found = await surface.reader.found(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
     return found[0] if found else None
 
 
@@ -175,10 +172,10 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _stream(surface: Surface, given: RunInput, run: str, after: int) -> Response:
-    return Stream(_told(surface, given, run, after), headers={"x-accel-buffering": "no"})
+    return Stream(_told(surface, given, run, after))
 
 
-async def _told(surface: Surface, given: RunInput, run: str, after: int) -> AsyncIterator[bytes]:
+async def _told(surface: Surface, given: RunInput, run: str, after: int) -> AsyncGenerator[bytes]:
     news = asyncio.Event()
     watch = await surface.feeds.watch(run, after, news.set)
     saying = Saying(given.thread_id, given.run_id, run)
@@ -186,7 +183,6 @@ async def _told(surface: Surface, given: RunInput, run: str, after: int) -> Asyn
         yield _line(saying.started())
         while not surface.feeds.closing.is_set():
             news.clear()
-            ended = False
             while told := await surface.feeds.next_events(watch):
                 for one in told:
                     for line in saying.event(from_json(one.json)):
@@ -194,30 +190,31 @@ async def _told(surface: Surface, given: RunInput, run: str, after: int) -> Asyn
             while watch.deltas:
                 for line in saying.delta(watch.deltas.popleft()):
                     yield _line(line)
-            async for line in _ending(surface, saying, watch, run):
-                ended = True
+            ending = await _ending(surface, saying, watch, run)
+            for line in ending:
                 yield _line(line)
-            if ended:
+            if ending:
                 return
             try:
                 async with asyncio.timeout(15):
                     await news.wait()
             except TimeoutError:
                 yield b": still here\n\n"
+    except StandfastError as error:
+        yield _line({"type": "RUN_ERROR", "message": str(error), "code": type(error).__name__})
     finally:
         surface.feeds.unwatch(watch)
 
 
-async def _ending(surface: Surface, saying: Saying, watch: Watch, run: str) -> AsyncIterator[dict[str, Any]]:
+async def _ending(surface: Surface, saying: Saying, watch: Watch, run: str) -> list[dict[str, Any]]:
     """How this AG-UI run ends, if the run has stopped and everything it said was told."""
     if watch.behind or not saying.stopped:
-        return
+        return []
     view = await surface.reader.view(run)
     if view.seq > watch.after or view.status not in (*ENDED, "paused"):
-        return
+        return []
     state = await surface.runs.handle(run).state()
-    for line in saying.finished(view_json(view), state):
-        yield line
+    return list(saying.finished(view_json(view), state))
 
 
 def _line(event: dict[str, Any]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, cast, get_args
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import URL
@@ -134,7 +135,7 @@ async def list_runs(surface: Surface, actor: Actor, request: Request) -> Respons
 async def start_run(surface: Surface, actor: Actor, request: Request) -> Response:
     view = await surface.start(actor, await body_of(request), key_of(request))
     url = URL(scope=request.scope)
-    return answer(view, 201, location=f"{url.path.rstrip('/')}/{view['id']}")
+    return answer(view, 201, location=f"{url.path.rstrip('/')}/{quote(view['id'], safe='')}")
 
 
 async def show_run(surface: Surface, actor: Actor, request: Request) -> Response:
@@ -149,8 +150,8 @@ async def do_verb(surface: Surface, actor: Actor, request: Request) -> Response:
 
 async def fork_run(surface: Surface, actor: Actor, request: Request) -> Response:
     view = await surface.fork(actor, run_of(request), await body_of(request), key_of(request))
-    base = request.url.path.rstrip("/").removesuffix(f"/{run_of(request)}/fork")
-    return answer(view, 201, location=f"{base}/{view['id']}")
+    base = request.url.path.rstrip("/").rsplit("/", 2)[0]
+    return answer(view, 201, location=f"{base}/{quote(view['id'], safe='')}")
 
 
 async def would_kill(surface: Surface, actor: Actor, request: Request) -> Response:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from standfast.abc import Tx
-from standfast.errors import StandfastError, UnknownRun
+from standfast.errors import StandfastError
 from standfast.json_values import fingerprint
 from standfast.runtime import Runtime
 from standfast.server.reading import Filter, Reader
@@ -55,8 +55,6 @@ class Notifier:
             while True:
                 try:
                     await self._tell_new()
-                except UnknownRun:
-                    pass  # there is no store yet: nobody needs anything
                 except StandfastError as error:
                     log.warning("standfast: needs cannot be told just now: %s", error)
                 await asyncio.sleep(LOOK_GAP)

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,8 @@ class Worker:
             self.child = Child(
                 [sys.executable, "-m", "standfast.server.worker", str(theirs.fileno()), str(lease_seconds), *argv],
                 new_session=True,
-                stdin=None,
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),  # what agents print is no answer of the server
                 pass_fds=(theirs.fileno(),),
             )
         finally:
@@ -201,7 +203,13 @@ class Pool:
         """One place: always a worker in it; the pause between two grows while they die young."""
         pause = FIRST_PAUSE
         while not self._closing.is_set():
-            worker = Worker(name, [self._store, *self._agents], self._lease_seconds)
+            try:
+                worker = Worker(name, [self._store, *self._agents], self._lease_seconds)
+            except OSError as error:  # no processes or descriptors left
+                self._said[name] = f"could not be started: {error}"
+                log.error("standfast: %s %s", name, self._said[name])
+                await asyncio.sleep(LONGEST_PAUSE)
+                continue
             self._workers[name] = worker
             worker.reading = asyncio.create_task(self._hear(worker))
             await asyncio.wait([worker.child.exited])

@@ -131,7 +131,8 @@ async def serve(settings: Settings) -> None:
         sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
         rules = Rules(
             hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
-            origins=frozenset(settings.allow_origins),
+            ip_hosts=not is_loopback(settings.host),
+            origins=frozenset(origin.rstrip("/") for origin in settings.allow_origins),
             public=sessions.public,
             exchange=sessions.exchange,
             has_login=True,
@@ -179,8 +180,10 @@ async def serve(settings: Settings) -> None:
 async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Pool) -> None:
     """Workers are told to go while pages are: together they have less than five seconds."""
     await going.wait()
+    leaving = asyncio.create_task(pool.close())
+    await app.state.surface.close()  # pages hear it from us before the server closes their sockets
     server.should_exit = True
-    await asyncio.gather(app.state.surface.close(), pool.close())
+    await leaving
 
 
 async def _tell(server: uvicorn.Server, settings: Settings, port: int, token: str, secure: bool) -> None:

@@ -96,14 +96,16 @@ class Page:
         closing = asyncio.create_task(self._surface.feeds.closing.wait())
         try:
             await asyncio.wait([reading, writing, closing], return_when=asyncio.FIRST_COMPLETED)
+            writing.cancel()  # what is said now is the last word
+            await asyncio.wait([writing])
             if closing.done():
                 await self._bye("the server is going down", 1012)
-            elif writing.done() and isinstance(writing.exception(), Slow):
+            elif not writing.cancelled() and isinstance(writing.exception(), Slow):
                 await self._bye("the page does not read", 1008)
         finally:
-            for task in (reading, writing, closing, *self._work):
+            for task in (reading, writing, closing):
                 task.cancel()
-            await asyncio.gather(reading, writing, closing, *self._work, return_exceptions=True)
+            await asyncio.gather(reading, writing, closing, return_exceptions=True)
             for watch in self._watches.values():
                 self._surface.feeds.unwatch(watch)
             if self._listing is not None:
@@ -194,8 +196,9 @@ class Page:
         if not stops and (len(self._work) >= MOST_AT_WORK or (self._rate and not self._rate.allows(self._actor.name))):
             raise Problem(429, "too many requests", "wait a second; pause, cancel and force always pass")
         task = asyncio.create_task(self._verb(op), name=f"standfast {op.verb}")
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        for work in (self._work, self._surface.work):  # what was asked is carried out, also if the page has gone
+            work.add(task)
+            task.add_done_callback(work.discard)
 
     async def _verb(self, op: Op) -> None:
         try:
@@ -290,4 +293,10 @@ def _run(op: Op) -> str:
 async def page_socket(socket: WebSocket) -> None:
     """The endpoint: /ws."""
     surface = cast("Surface", socket.app.state.surface)
-    await Page(surface, socket.state.actor, socket, getattr(socket.state, "rate", None)).serve()
+    task = asyncio.current_task()
+    assert task is not None
+    surface.pages.add(task)
+    try:
+        await Page(surface, socket.state.actor, socket, getattr(socket.state, "rate", None)).serve()
+    finally:
+        surface.pages.discard(task)

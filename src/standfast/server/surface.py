@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -23,6 +24,8 @@ from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
 from standfast.server.wire import answer_json, said_no, view_json
 
 M = TypeVar("M", bound=BaseModel)
+
+BYE_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,14 @@ class Surface:
         self.workers = workers
         self.reader = Reader(runs)
         self.feeds = Feeds(runs, self.reader)
+        self.work: set[asyncio.Task[None]] = set()  # verbs of pages that are being carried out
+        self.pages: set[asyncio.Task[Any]] = set()  # those who have a socket open
 
     async def close(self) -> None:
-        """Sockets and streams are told to go; runs are not touched."""
+        """Sockets and streams are told to go, and have a moment for it; runs are not touched."""
         await self.feeds.close()
+        if self.pages or self.work:
+            await asyncio.wait([*self.pages, *self.work], timeout=BYE_SECONDS)
         self.reader.close()
 
     # --- doing -----------------------------------------------------------------------------------------
