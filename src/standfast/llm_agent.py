@@ -33,6 +33,8 @@ R = TypeVar("R")
 
 DEFAULT_BUDGET = Budget(steps=1000, repeats=10)
 MOST_REMINDERS = 3
+MOST_CHARACTERS = 1_000_000  # of an answer in pieces
+_CUT_FOR_LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
 _WITHHELD_REDIRECTED = "a person has redirected the run"
 _WITHHELD_URGENT = "a message came that is answered first; ask again if it is still wanted"
 
@@ -59,6 +61,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = ...,
         description: str = ...,
         options: dict[str, Any] | None = ...,
+        tripwire: None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -80,6 +83,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = ...,
         description: str = ...,
         options: dict[str, Any] | None = ...,
+        tripwire: None = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -100,10 +104,13 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = None,
         description: str = "",
         options: dict[str, Any] | None = None,
+        tripwire: None = None,
     ) -> None:
         if not callable(given := cast("Any", model)) or not hasattr(given, "dialect"):
             raise Misuse(f"LLMAgent {name!r} was given {model!r} as its model", hint="models.anthropic(...), say")
         arguments.text("instructions", instructions)
+        if tripwire is not None:
+            raise Misuse("this standfast has no tripwire yet", hint="leave tripwire out")
         if budget is not None and not isinstance(given := cast("Any", budget), Budget):
             raise Misuse(f"budget={given!r} is no budget", hint="give Budget(steps=...), say")
         self._model = model
@@ -146,7 +153,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
 
     async def _step(self, run: Run[Chat]) -> Done[R] | None:
         chat, dialect = run.state, self._model.dialect
-        if not len(chat.log):
+        if not chat.begun:
             await self._begin(run)
         redirects = run.take_redirects()
         message = next(iter(run.take_messages(limit=1)), None)
@@ -171,9 +178,9 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
 
     async def _begin(self, run: Run[Chat]) -> None:
         chat = run.state
-        if not chat.task.strip():
-            raise Misuse(f"{self.name} has no task", hint='start(agent, "what is to be done")')
-        chat.log.append(user_message(self._model.dialect, chat.task))
+        chat.begun = True
+        if not len(chat.log):  # a conversation may be brought along
+            chat.log.append(user_message(self._model.dialect, chat.task))
         if chat.plan:
             run.plan.keep([(title, "queued") for title in chat.plan])
         await begin_task(run)
@@ -213,6 +220,10 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         reply = await run.call(self._model(chat.log, tools=self._usable, system=self._system(), **self._options))
         chat.log.append(reply.message)
         await keep_in_step(run, reply.usage.input_tokens + reply.usage.output_tokens)
+        if reply.stop in _CUT_FOR_LENGTH and not reply.tool_calls:
+            self._ask_for_the_rest(run, reply)
+            return None
+        reply, chat.so_far = replace(reply, text=chat.so_far + reply.text), ""
         answer = self._answer_in(run, reply)
         if answer is not None:
             chat.reminders = 0
@@ -246,6 +257,20 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         if self._final is not None:
             parts.append(self._final.words)
         return "\n\n".join(part for part in parts if part)
+
+    def _ask_for_the_rest(self, run: Run[Chat], reply: Reply) -> None:
+        """Half an answer is no answer: the model is asked to go on where the provider cut it."""
+        chat = run.state
+        chat.so_far += reply.text
+        if not reply.text.strip():
+            chat.reminders += 1
+        if chat.reminders > MOST_REMINDERS or len(chat.so_far) > MOST_CHARACTERS:
+            raise NoAnswer(
+                f"the provider cuts the model's answer for its length ({reply.stop})",
+                hint="give the model more room (max_tokens=...), ask for less by a redirect, or resume to ask again",
+            )
+        words = "You were cut off for length. Go on exactly where you stopped, without repeating anything."
+        chat.log.append(user_message(self._model.dialect, words))
 
     def _remind(self, run: Run[Chat], reply: Reply) -> None:
         """No answer that could be used: say so, a few times."""

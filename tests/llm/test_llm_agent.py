@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from tests.helpers import eventually, held
 from standfast import (
     Budget,
     CallFailed,
+    Chat,
     Done,
     LLMAgent,
+    Log,
     Misuse,
     NotPerformed,
     NotStorable,
@@ -21,12 +24,14 @@ from standfast import (
     Run,
     RunHeld,
     Runtime,
+    WrongState,
     agent,
     models,
     tool,
 )
-from standfast.models import Use, use
-from standfast.replies import Request
+from standfast.models import ScriptedModel, Use, use
+from standfast.models.scripted import ScriptedProvider
+from standfast.replies import Finished, Request
 from standfast.testing import lab
 
 
@@ -254,6 +259,60 @@ async def test_braces_in_prose_are_no_result_although_every_field_has_a_default(
     async with lab([one]) as runs:
         run = await runs.start(one, "A memo.")
         assert await run.result(timeout=10) == Memo(title="Churn")
+
+
+async def test_an_answer_that_was_cut_for_its_length_is_asked_for_to_its_end() -> None:
+    """Half a sentence is no result."""
+
+    class Short(ScriptedProvider):
+        async def _deltas(self, request: Request) -> Any:
+            async for delta in super()._deltas(request):
+                cut = isinstance(delta, Finished) and not delta.message["content"].endswith(".")
+                yield replace(delta, stop="length") if isinstance(delta, Finished) and cut else delta
+
+    m = ScriptedModel(Short(["It is about", " forty-", "two."], name="short"), retries=0)
+    one = LLMAgent("one", model=m)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "How many?")
+        assert await run.result(timeout=10) == "It is about forty-two."
+        assert users((await run.state()).log)[1].startswith("You were cut off for length.")
+
+
+async def test_a_name_that_no_provider_takes_is_offered_as_one_that_they_do() -> None:
+    @tool(effect="read", name="files.read/all")
+    async def read_all() -> str:
+        return "all of it"
+
+    m = models.scripted(use("files_read_all"), "done")
+    one = LLMAgent("one", model=m, tools=[read_all], plan=False)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Read.")
+        await run.result(timeout=10)
+        assert [t.name for t in m.requests[0].tools] == ["files_read_all"]
+        assert results((await run.state()).log) == ["all of it"]
+
+
+async def test_a_conversation_may_be_brought_along() -> None:
+    m = models.scripted("unused", "I said so before.")
+    one = LLMAgent("one", model=m)
+    before = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
+    async with lab([one]) as runs:
+        run = await runs.start(one, Chat(task="Talk", log=Log([*before, {"role": "user", "content": "Well?"}])))
+        assert await run.result(timeout=10) == "I said so before."
+        assert len(m.requests[0].messages) == 3
+
+
+@pytest.mark.parametrize("state", ["", "  ", {}, {"tusk": "x"}, {"task": ""}])
+async def test_a_start_without_a_task_is_refused_at_once(state: Any, tmp_path: Any) -> None:
+    one = LLMAgent("one", model=models.scripted("fine"))
+    async with (
+        Runtime(tmp_path / "runs.db", agents=[one]) as here,
+        Runtime(tmp_path / "runs.db", drive=False) as outside,
+    ):
+        for runs, agent_ in ((here, one), (outside, "one")):
+            with pytest.raises(WrongState):
+                await runs.start(agent_, state)
+        assert await here.list() == []
 
 
 async def test_another_agent_is_a_tool_and_a_child() -> None:
