@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Container, Generator
+from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager
 
 from standfast.events import TextDelta
@@ -56,6 +56,8 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiters: dict[str | None, tuple[Waiter, ...]] = {}
+        # Hear all live text, in the thread in which it is said: they must be quick and must not raise.
+        self.taps: list[Callable[[str, TextDelta], None]] = []
 
     @property
     def watched(self) -> bool:
@@ -101,6 +103,8 @@ class Hub:
 
     def delta(self, run: str, delta: TextDelta) -> None:
         """Text that is being said right now, for readers of this run."""
+        for tap in self.taps:
+            tap(run, delta)
         for waiter in self._waiters.get(run, ()):
             if waiter.steps:
                 if len(waiter.deltas) < LIVE_BACKLOG:

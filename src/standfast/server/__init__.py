@@ -1,0 +1,7 @@
+"""The control surface over HTTP: `control_app` for your own app, `standfast serve` for one of its own."""
+
+from standfast.server.actors import Actor, may
+from standfast.server.app import control_app
+from standfast.server.guard import Rules
+
+__all__ = ["Actor", "Rules", "control_app", "may"]

@@ -1,0 +1,92 @@
+"""The control surface as an ASGI app, to be served by itself or mounted into somebody's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from standfast.errors import StandfastError
+from standfast.runtime import Runtime
+from standfast.server import agui, sse
+from standfast.server.actors import Who
+from standfast.server.guard import Guard, Rules
+from standfast.server.openapi import document
+from standfast.server.operations import OPERATIONS, Handler, answer
+from standfast.server.static import page_routes
+from standfast.server.problems import Problem, problem_of
+from standfast.server.socket import page_socket
+from standfast.server.surface import Surface, Workers
+
+
+def control_app(
+    runs: Runtime,
+    *,
+    who: Who,
+    rules: Rules | None = None,
+    workers: Workers | None = None,
+    routes: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """Every verb and every event of a runtime's runs over HTTP, for whoever `who` knows; nobody else gets in.
+
+    Mount it into your own Starlette or FastAPI app: `Mount("/agents", control_app(runs, who=who))`. It needs no
+    lifespan. `await app.state.surface.close()` tells open pages and streams to go before your server does.
+    """
+    surface = Surface(runs, workers)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await surface.close()
+
+    async def openapi(_: Surface, __: Any, request: Request) -> Response:
+        return answer(document(request.scope.get("root_path", "")))
+
+    endpoints: list[BaseRoute] = [
+        *(Route(each.path, _endpoint(surface, each.handler), methods=[each.method], name=each.name) for each in OPERATIONS),
+        Route("/api/runs/{id}/events", _endpoint(surface, sse.run_events), methods=["GET"], name="events"),
+        Route("/api/events", _endpoint(surface, sse.all_events), methods=["GET"], name="all_events"),
+        Route("/agui/{agent}", _endpoint(surface, agui.run_agent), methods=["POST"], name="agui"),
+        Route("/agui/runs/{id}", _endpoint(surface, agui.attach), methods=["POST"], name="agui_run"),
+        Route("/openapi.json", _endpoint(surface, openapi), methods=["GET"], name="openapi"),
+        WebSocketRoute("/ws", page_socket, name="socket"),
+        *routes,
+        *page_routes(),
+    ]
+    app = Starlette(
+        routes=endpoints,
+        middleware=[Middleware(Guard, who=who, rules=rules or Rules())],
+        exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.surface = surface
+    return app
+
+
+def _endpoint(surface: Surface, handler: Handler) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        return await handler(surface, request.state.actor, request)
+
+    return endpoint
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    if isinstance(error, StandfastError):
+        error = problem_of(error, request.path_params.get("id"))
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    hint = "see /openapi.json for what there is"
+    return Problem(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}", hint,
+                   headers=error.headers or {}).response()

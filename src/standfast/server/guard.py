@@ -1,0 +1,228 @@
+"""The guard: the outermost layer of every route. Whoever it does not know gets no further.
+
+Host names (against DNS rebinding), origins (against other sites' pages), JSON only, sizes, rates,
+credentials, and the headers that tell a browser what a page may do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from standfast.server.actors import STOP_VERBS, Who
+from standfast.server.limits import Rate
+from standfast.server.problems import Problem
+
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+BODY_SECONDS = 30.0
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the guard insists on."""
+
+    hosts: Collection[str] | None = None  # names this server answers to; None: whoever mounts it checks that
+    origins: Collection[str] = ()  # other origins whose pages may act here
+    max_body: int = 1_000_000
+    a_second: float = 100.0
+    burst: float = 400.0
+    public: Callable[[Scope], bool] = lambda _: False  # the login page
+    exchange: Callable[[Request], Response | None] | None = None  # a link with a token in it
+    has_login: bool = False  # a person without credentials is sent to /login
+
+
+class _Instead(Exception):
+    """An answer that the guard gives by itself."""
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
+
+
+class Guard:
+    """Asks `who` before anything else of the app sees a request; `scope["state"]["actor"]` is the answer."""
+
+    def __init__(self, app: ASGIApp, who: Who, rules: Rules) -> None:
+        self._app = app
+        self._who = who
+        self._rules = rules
+        self._rate = Rate(rules.a_second, rules.burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            receive = await self._admit(scope, receive)
+        except Problem as problem:
+            await _refuse(problem, scope, receive, send)
+            return
+        except _Instead as instead:
+            await instead.response(scope, receive, _with_headers(send))
+            return
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        else:
+            await self._app(scope, receive, _with_headers(send))
+
+    async def _admit(self, scope: Scope, receive: Receive) -> Receive:
+        headers = Headers(scope=scope)
+        self._check_host(headers)
+        changes = scope["type"] == "websocket" or scope["method"] not in SAFE
+        if changes:
+            self._check_origin(scope, headers)
+        request = as_request(scope)
+        if scope["type"] == "http" and self._rules.exchange is not None and b"token=" in scope["query_string"]:
+            response = self._rules.exchange(request)
+            if response is not None:
+                raise _Instead(response)
+        if not self._rules.public(scope):
+            actor = await self._who(request)
+            if actor is None:
+                raise self._unknown(request)
+            scope.setdefault("state", {})["actor"] = actor
+            if not _is_stop(scope) and not self._rate.allows(actor.name):
+                raise Problem(429, "too many requests", "wait a second; pause, cancel and force always pass",
+                              headers={"retry-after": "1"})
+            scope["state"]["rate"] = self._rate
+        if scope["type"] == "http" and changes:
+            return await self._whole_body(headers, receive)
+        return receive
+
+    def _unknown(self, request: Request) -> Problem:
+        return Problem(
+            401,
+            "this needs a token",
+            "send `Authorization: Bearer TOKEN`; the server printed the token when it was started",
+            headers={"www-authenticate": 'Bearer realm="standfast"'},
+            to_login=self._rules.has_login and wants_page(request),
+        )
+
+    def _check_host(self, headers: Headers) -> None:
+        allowed = self._rules.hosts
+        if allowed is not None and host_name(headers.get("host", "")) not in allowed:
+            raise Problem(421, f"this server is not {headers.get('host', 'nameless')[:100]!r}",
+                          "use the address it printed, or start it with --allow-host NAME")
+
+    def _check_origin(self, scope: Scope, headers: Headers) -> None:
+        """A browser says which page a request comes from; programs do not, and carry no cookies of a browser."""
+        origin = headers.get("origin")
+        if origin is None:
+            if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+                raise Problem(403, "a page of another site may not act here", "open the page of this server")
+            return
+        if origin in self._rules.origins:
+            return
+        secure = scope.get("scheme") in ("https", "wss")
+        parts = urlsplit(origin)
+        if parts.netloc.lower() != headers.get("host", "").lower() or (secure and parts.scheme != "https"):
+            raise Problem(403, f"the origin {origin[:100]!r} may not act here",
+                          "open the page of this server, or start it with --allow-origin ORIGIN")
+
+    async def _whole_body(self, headers: Headers, receive: Receive) -> Receive:
+        """The body is read here, within its limits; the app gets it as one message."""
+        most = self._rules.max_body
+        length = headers.get("content-length", "0")
+        if length.isdigit() and int(length) > most:
+            raise Problem(413, f"the body has {length} bytes, more than {most}", "send less")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        break
+                    body += message.get("body", b"")
+                    if len(body) > most:
+                        raise Problem(413, f"the body has more than {most} bytes", "send less")
+                    if not message.get("more_body"):
+                        break
+        except TimeoutError:
+            raise Problem(400, "the body did not come", "send it at once") from None
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" and (body or kind):
+            raise Problem(415, f"the body is {kind or 'of no kind'}, not application/json",
+                          "send JSON with `Content-Type: application/json`")
+        whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def receive_whole() -> Message:
+            return whole.pop() if whole else await receive()
+
+        return receive_whole
+
+
+def as_request(scope: Scope) -> Request:
+    """The request, also of a socket that is being opened."""
+    return Request(scope if scope["type"] == "http" else {**scope, "type": "http", "method": "GET"})
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def wants_page(request: Request) -> bool:
+    """Does a person look with a browser?"""
+    return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+
+
+def _is_stop(scope: Scope) -> bool:
+    parts = scope["path"].rstrip("/").split("/")
+    return scope["type"] == "http" and scope["method"] == "POST" and parts[-1] in STOP_VERBS and "runs" in parts
+
+
+async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    to_login = problem.more.pop("to_login", False)
+    if scope["type"] == "websocket":
+        if "websocket.http.response" in scope.get("extensions", {}):
+            await _deny(problem, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": problem.detail[:100]})
+        return
+    if to_login:
+        problem = Problem(303, problem.detail, headers={"location": f"{scope.get('root_path', '')}/login"})
+    if problem.status == 413:
+        problem.headers["connection"] = "close"
+    await problem.response()(scope, receive, _with_headers(send))
+
+
+async def _deny(problem: Problem, send: Send) -> None:
+    """A socket is refused before it is opened, with the reason."""
+    response = problem.response()
+    start = {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": response.body})
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return sending

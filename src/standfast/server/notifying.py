@@ -1,0 +1,106 @@
+"""Runs that need someone: a command or an address is called once a need, also over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shlex
+import subprocess
+import urllib.error
+import urllib.request
+from typing import Any
+
+from standfast.abc import Tx
+from standfast.errors import StandfastError, UnknownRun
+from standfast.json_values import fingerprint
+from standfast.runtime import Runtime
+from standfast.server.reading import Filter, Reader
+from standfast.server.wire import view_json
+
+log = logging.getLogger("standfast")
+
+CALL_SECONDS = 30.0
+PAUSES = (1.0, 5.0, 30.0)
+LOOK_GAP = 0.5
+VERB = "notify"
+
+
+class Notifier:
+    """Calls `target` with every need, as JSON: a command gets it on its stdin, an http(s) address by POST.
+
+    That a need was told is kept in the store after it was: a crash in between tells it again, never not at all.
+    """
+
+    def __init__(self, runs: Runtime, reader: Reader, target: str) -> None:
+        self._runs = runs
+        self._reader = reader
+        self._target = target
+        self._task: asyncio.Task[None] | None = None
+        self._told: set[str] = set()
+
+    def start(self) -> None:
+        """Needs are told from now on, those that are open already too."""
+        self._task = asyncio.create_task(self._follow(), name="standfast notifier")
+
+    async def close(self) -> None:
+        """No more calls."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        with self._runs.hub.waiting(None) as waiter:
+            while True:
+                try:
+                    await self._tell_new()
+                except UnknownRun:
+                    pass  # there is no store yet: nobody needs anything
+                except StandfastError as error:
+                    log.warning("standfast: needs cannot be told just now: %s", error)
+                await asyncio.sleep(LOOK_GAP)
+                await waiter.wait(5.0)
+
+    async def _tell_new(self) -> None:
+        views = await self._reader.list(Filter(needs=True, limit=1000))
+        for view in views:
+            shown = view_json(view)
+            for need in shown["needs"]:
+                key = f"notify:{fingerprint([view.id, need['id'], need['kind'], need['since']])}"
+                if key in self._told:
+                    continue
+                if not await self._reader.read(lambda tx, key=key: tx.answered(key)):  # type: ignore[misc]
+                    message = {"run": view.id, "agent": view.agent, "status": view.status, "labels": view.labels, "need": need}
+                    if not await self._call(message):
+                        continue  # said in the log; asked again when something changes
+                    await self._runs.control(lambda tx, key=key, run=view.id: _remember(tx, key, run))  # type: ignore[misc]
+                self._told.add(key)
+
+    async def _call(self, message: dict[str, Any]) -> bool:
+        body = json.dumps(message).encode()
+        for pause in (*PAUSES, None):
+            try:
+                await asyncio.to_thread(self._call_once, body)
+            except (OSError, subprocess.SubprocessError, urllib.error.URLError) as error:
+                log.warning("standfast: %s could not be told of a need: %s", self._target, error)
+                if pause is None:
+                    return False
+                await asyncio.sleep(pause)
+            else:
+                return True
+        return False
+
+    def _call_once(self, body: bytes) -> None:
+        if self._target.startswith(("http://", "https://")):
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(self._target, body, headers, method="POST")  # noqa: S310 - http(s) only
+            with urllib.request.urlopen(request, timeout=CALL_SECONDS) as response:  # noqa: S310
+                response.read(1000)
+        else:
+            argv = shlex.split(self._target)
+            subprocess.run(argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True)  # noqa: S603
+
+
+def _remember(tx: Tx, key: str, run: str) -> None:
+    if tx.answered(key) is None:
+        tx.remember(key, run, VERB, "told")

@@ -1,0 +1,187 @@
+"""`standfast serve`: a control process without agent code, and workers that have it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from standfast.errors import Misuse
+from standfast.leases import LEASE_SECONDS
+from standfast.runtime import Runtime
+from standfast.server.app import control_app
+from standfast.server.guard import Rules
+from standfast.server.notifying import Notifier
+from standfast.server.pool import STOP_SECONDS, Pool
+from standfast.server.reading import Reader
+from standfast.server.sessions import Sessions
+
+log = logging.getLogger("standfast")
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
+SHUTDOWN_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an operator says on the command line."""
+
+    store: Path
+    agents: Sequence[str] = ()
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    token: str | None = None
+    certfile: Path | None = None
+    keyfile: Path | None = None
+    insecure_bind: bool = False
+    allow_hosts: Sequence[str] = ()
+    allow_origins: Sequence[str] = ()
+    notify: str | None = None
+    lease_seconds: float = LEASE_SECONDS
+    stop_seconds: float = STOP_SECONDS
+    tell: Callable[[str], None] = log.info
+
+
+def check(settings: Settings) -> None:
+    """Refuse what would put the controls into strangers' hands."""
+    if settings.workers < 1:
+        raise Misuse("--workers must be at least 1", hint="leave the agents out for a server that only controls")
+    if (settings.certfile is None) != (settings.keyfile is None):
+        raise Misuse("--certfile and --keyfile belong together", hint="give both")
+    if settings.token is not None and len(settings.token) < 16:
+        raise Misuse("the token is too short to be a secret", hint="give at least 16 characters, or leave it out")
+    if not is_loopback(settings.host) and settings.certfile is None and not settings.insecure_bind:
+        raise Misuse(
+            f"{settings.host} can be reached from other machines, and nothing would be encrypted",
+            hint="give --certfile and --keyfile, or --insecure-bind if something in front of it does that",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Can only this machine reach it?"""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket, bound before anything else is begun."""
+    name = host.strip("[]")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind)
+    except OSError as error:
+        raise Misuse(f"{host} cannot be listened on: {error}", hint="give an address of this machine") from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise Misuse(
+            f"port {port} of {host} cannot be used: {error.strerror}", hint="another server may be using it: give --port"
+        ) from error
+    return listening
+
+
+class _Server(uvicorn.Server):
+    """Tells pages and streams to go before it stops listening to them."""
+
+    def __init__(self, config: uvicorn.Config, going: asyncio.Event) -> None:
+        super().__init__(config)
+        self._going = going
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        self._going.set()
+        super().handle_exit(sig, frame)
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT; then pages are told, runs released, and all is resumable."""
+    check(settings)
+    secure = settings.certfile is not None
+    token = settings.token or secrets.token_urlsafe(24)
+    store = settings.store.absolute()
+    going = asyncio.Event()
+    listening = _listen(settings.host, settings.port)
+    port: int = listening.getsockname()[1]
+    async with Runtime(store, drive=False) as runs:
+        own_reader = Reader(runs, 1)
+        pool = Pool(
+            *(runs, own_reader, store, settings.agents, settings.workers),
+            lease_seconds=settings.lease_seconds,
+            stop_seconds=settings.stop_seconds,
+        )
+        kept = store.with_name(store.name + "-sessions")
+        sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
+        rules = Rules(
+            hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
+            origins=frozenset(settings.allow_origins),
+            public=sessions.public,
+            exchange=sessions.exchange,
+            has_login=True,
+        )
+        app = control_app(runs, who=sessions.who, rules=rules, workers=pool, routes=sessions.routes())
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            ssl_certfile=settings.certfile,
+            ssl_keyfile=settings.keyfile,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            lifespan="off",
+            ws="websockets-sansio",
+            ws_max_size=1_000_000,
+            ws_ping_interval=20.0,
+            ws_ping_timeout=20.0,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            timeout_keep_alive=30,
+            backlog=1024,
+        )
+        server = _Server(config, going)
+        pool.start()
+        notifier = Notifier(runs, own_reader, settings.notify) if settings.notify else None
+        if notifier is not None:
+            notifier.start()
+        telling = asyncio.create_task(_tell(server, settings, port, token, secure))
+        ending = asyncio.create_task(_end(going, app, pool))
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            going.set()
+            telling.cancel()
+            if notifier is not None:
+                await notifier.close()
+            await asyncio.gather(ending, telling, return_exceptions=True)
+            own_reader.close()
+
+
+async def _end(going: asyncio.Event, app: Any, pool: Pool) -> None:
+    """Workers are told to go while pages are: together they have less than five seconds."""
+    await going.wait()
+    await asyncio.gather(app.state.surface.close(), pool.close())
+
+
+async def _tell(server: uvicorn.Server, settings: Settings, port: int, token: str, secure: bool) -> None:
+    """Where it is, and the token, once; when it can be used."""
+    while not server.started:
+        await asyncio.sleep(0.02)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    settings.tell(f"standfast: http{'s' if secure else ''}://{host}:{port}/")
+    if settings.token is None:
+        settings.tell(f"token: {token}")
+    settings.tell(f"store: {settings.store}")

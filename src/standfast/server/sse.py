@@ -1,0 +1,137 @@
+"""Server-sent events: every event once, in order, from wherever the reader was; live text in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from standfast.abc import Tx
+from standfast.errors import StandfastError, UnknownRun
+from standfast.events import TextDelta
+from standfast.server.actors import LOOK, Actor
+from standfast.server.feeds import Feeds, Told
+from standfast.server.problems import Problem, problem_of
+from standfast.server.surface import Surface, allow
+from standfast.server.verbs import BIGGEST
+from standfast.server.wire import delta_json, encode, event_json
+
+KEEP_ALIVE = 15.0
+ALL_GAP = 0.05
+SEND_SECONDS = 30.0  # a reader that takes nothing for so long is gone
+
+
+class Stream(StreamingResponse):
+    """An endless response that ends with its reader, or with the server; a reader that is stuck is let go."""
+
+    media_type = "text/event-stream"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: dict[str, object]) -> None:
+            async with asyncio.timeout(SEND_SECONDS):
+                await send(message)
+
+        try:
+            await super().__call__(scope, receive, sending)
+        except TimeoutError:
+            return  # its buffer is full and stays full: the connection is given up
+
+
+def place_of(request: Request) -> int:
+    """Where the reader was: Last-Event-ID, else ?after=."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+    if not given.isascii() or not given.isdigit() or int(given) > BIGGEST:
+        raise Problem(422, f"{given[:50]!r} is no place in a record", "give the number of the last event you have")
+    return int(given)
+
+
+async def run_events(surface: Surface, actor: Actor, request: Request) -> Response:
+    """The events of one run."""
+    run = str(request.path_params["id"])
+    allow(actor, LOOK, run)
+    after = place_of(request)
+    try:
+        await surface.reader.view(run)
+    except StandfastError as error:
+        raise problem_of(error, run) from error
+    return Stream(_of_one(surface.feeds, run, after), headers={"x-accel-buffering": "no"})
+
+
+async def _of_one(feeds: Feeds, run: str, after: int) -> AsyncIterator[bytes]:
+    async for told in follow(feeds, run, after):
+        match told:
+            case Told():
+                yield b"id: %d\nevent: %s\ndata: %s\n\n" % (told.seq, told.type.encode(), told.json)
+            case TextDelta():
+                yield b"event: text_delta\ndata: %s\n\n" % encode(delta_json(told) | {"type": "text_delta", "run": run})
+            case None:
+                yield b": still here\n\n"
+
+
+async def follow(
+    feeds: Feeds, run: str, after: int, keep_alive: float = KEEP_ALIVE
+) -> AsyncIterator[Told | TextDelta | None]:
+    """Events and live text of a run until it has ended or the server goes; None when nothing was said for a while."""
+    news = asyncio.Event()
+    watch = await feeds.watch(run, after, news.set)
+    try:
+        while not feeds.closing.is_set():
+            news.clear()
+            while told := await feeds.next_events(watch):
+                for one in told:
+                    yield one
+            if watch.at_the_end:
+                return
+            while watch.deltas:
+                yield watch.deltas.popleft()
+            try:
+                async with asyncio.timeout(keep_alive):
+                    await news.wait()
+            except TimeoutError:
+                yield None
+    finally:
+        feeds.unwatch(watch)
+
+
+async def all_events(surface: Surface, actor: Actor, request: Request) -> Response:
+    """The events of all runs from now on, or from a place; the id is that place."""
+    allow(actor, LOOK, None)
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    after = None if given is None else place_of(request)
+    return Stream(_of_all(surface, after), headers={"x-accel-buffering": "no"})
+
+
+async def _of_all(surface: Surface, after: int | None) -> AsyncIterator[bytes]:
+    yield b": here\n\n"
+    with surface.runs.hub.waiting(None, steps=True) as waiter:
+        while not surface.feeds.closing.is_set():
+            rows: list[tuple[int, bytes]] = []
+            try:
+                if after is None:
+                    after = await surface.reader.read(lambda tx: tx.last_record())
+                since = after
+                rows = await surface.reader.read(lambda tx: _rows(tx, since))  # noqa: B023 - awaited at once
+            except UnknownRun:
+                after = 0  # there is no store yet: everything in it will be new
+            for after, body in rows:
+                yield body
+            if not rows:
+                await waiter.wait(1.0)
+            await asyncio.sleep(ALL_GAP)
+
+
+def _rows(tx: Tx, after: int) -> list[tuple[int, bytes]]:
+    rows: list[tuple[int, bytes]] = []
+    for place, run, events in tx.record_of_all(after, None):
+        parts = list[bytes]()
+        for event in events:
+            event.run = run
+            parts.append(b"event: %s\ndata: %s\n" % (event.type.encode(), encode(event_json(event))))
+        # one id a commit, on its last event: who reconnects gets whole commits
+        if parts:
+            parts[-1] = b"id: %d\n%s" % (place, parts[-1])
+        rows.append((place, b"".join(part + b"\n" for part in parts)))
+    return rows

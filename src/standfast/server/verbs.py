@@ -1,0 +1,200 @@
+"""The verbs as they are asked from afar: their arguments, and how each is handed to a run's handle."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+
+from standfast.errors import Misuse
+from standfast.handle import Handle
+from standfast.records import Accepted, Answer, CheckAgain, Decision, Happened, Json, NotHappened, Undo, When
+from standfast.server.actors import Actor
+
+BIGGEST: Final = 2**53 - 1  # what every JSON reader keeps exactly
+Count: TypeAlias = Annotated[int, Field(ge=0, le=BIGGEST)]
+Step: TypeAlias = Annotated[int, Field(ge=-BIGGEST, le=BIGGEST)]
+Key: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Asked(BaseModel):
+    """What every verb takes beside its own arguments."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    reason: str = Field("", description="why; kept in the record")
+    request_id: Key | None = Field(None, description="asked again with the same id, the first answer is given again")
+    if_seq: Count | None = Field(None, description="only if the run is still at this seq")
+
+
+class Pause(Asked):
+    pass
+
+
+class Resume(Asked):
+    note: str | None = None
+    accept_stale: bool = False
+    budget: Json | None = Field(None, description="absolute caps: steps, calls, tokens, cost, seconds, repeats")
+
+
+class Redirect(Asked):
+    text: str
+    when: Literal["now", "next"] = "now"
+    from_step: Step | str | None = Field(None, description="a step, or a plan item's id: what came later is undone")
+
+
+class Message(Asked):
+    text: str
+    data: JsonValue = None
+    when: When = "next"
+
+
+class Cancel(Asked):
+    undo: Undo = "step"
+    soft: bool = False
+
+
+class Edit(Asked):
+    patch: Json = Field(description="a JSON Merge Patch on the state")
+
+
+class Resolve(Asked):
+    call_id: str
+    decision: Literal["happened", "not_happened", "check_again"]
+    result: JsonValue = Field(None, description="what the call gave, if it happened")
+
+
+class Approve(Asked):
+    call_id: str
+    args: Json | None = None
+
+
+class Deny(Asked):
+    call_id: str
+
+
+class Answering(Asked):
+    call_id: str
+    value: JsonValue
+
+
+class Abandon(Asked):
+    frame: str
+
+
+class ReturnTo(Asked):
+    frame: str
+
+
+class Rewind(Asked):
+    to: Step | str
+
+
+class HandBack(Asked):
+    note: str = ""
+
+
+class Perform(Asked):
+    tool: str
+    args: Json = {}
+
+
+class Fork(BaseModel):
+    """A new run from a snapshot of another."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    at: Step | None = Field(None, description="the step; default: the current one")
+    state: Json | None = Field(None, description="a changed state to begin with")
+    id: Key | None = None
+    reason: str = ""
+    request_id: Key | None = None
+
+
+class Start(BaseModel):
+    """A new run."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    agent: str
+    state: Json | str = Field({}, description="as the agent's schema says; a text where it takes one")
+    id: Key | None = None
+    reason: str = ""
+    budget: Json | None = None
+    labels: dict[str, str] | None = None
+    deadline: float | None = Field(None, description="seconds since the epoch: the run is cancelled then")
+    request_id: Key | None = None
+
+
+Act: TypeAlias = Callable[[Handle[Any], Any, dict[str, Any]], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb: what it takes, and what it does."""
+
+    name: str
+    asks: type[Asked]
+    act: Act
+    summary: str
+
+
+def _decision(ask: Resolve) -> Decision:
+    if ask.decision == "happened":
+        return Happened(ask.result)
+    return NotHappened() if ask.decision == "not_happened" else CheckAgain()
+
+
+async def _resolve(run: Handle[Any], ask: Resolve, who: dict[str, Any]) -> Answer:
+    return await run.resolve(ask.call_id, _decision(ask), **who)
+
+
+def _by_its_name(name: str) -> Act:
+    """The handle's own method, with the arguments the request has beside the common ones."""
+
+    async def act(run: Handle[Any], ask: Asked, who: dict[str, Any]) -> Answer:
+        own = {field: getattr(ask, field) for field in type(ask).model_fields if field not in Asked.model_fields}
+        method: Callable[..., Awaitable[Any]] = getattr(run, name)
+        answer = await method(**own, **who)
+        return cast("Answer", answer)
+
+    return act
+
+
+def _verb(name: str, asks: type[Asked], summary: str, act: Act | None = None) -> Verb:
+    return Verb(name, asks, act or _by_its_name(name), summary)
+
+
+_ALL = (
+    _verb("pause", Pause, "No further call begins; held at once, or once an effect in flight has ended"),
+    _verb("resume", Resume, "Go on where the run was held"),
+    _verb("step_once", Pause, "Take one step of a paused run, then pause again"),
+    _verb("redirect", Redirect, "Rewrite what the agent does next"),
+    _verb("message", Message, "Tell the agent something beside its task"),
+    _verb("cancel", Cancel, "Nothing new is admitted; what is in flight is cut and undone"),
+    _verb("edit", Edit, "Change the state of a paused run"),
+    _verb("resolve", Resolve, "Say what became of a call in doubt", cast("Act", _resolve)),
+    _verb("approve", Approve, "Let a call pass that asks first"),
+    _verb("deny", Deny, "Refuse a call that asks first"),
+    _verb("answer", Answering, "Answer a question of the run"),
+    _verb("abandon", Abandon, "Give up a thought of the run"),
+    _verb("return_to", ReturnTo, "Send the run back to a thought on hold"),
+    _verb("rewind", Rewind, "Undo a step and everything later, and hold the run before it"),
+    _verb("take_over", Pause, "A person acts in the run from now on"),
+    _verb("hand_back", HandBack, "The agent goes on where the person left it"),
+    _verb("perform", Perform, "A person performs a tool during a take-over"),
+)
+VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL if hasattr(Handle, verb.name)}
+"""Every verb that a handle of this version has."""
+
+
+async def carry_out(run: Handle[Any], verb: Verb, ask: Asked, actor: Actor) -> Answer:
+    """Hand a verb to the run, in the actor's name."""
+    who: dict[str, Any] = {"by": actor.name, "reason": ask.reason, "request_id": ask.request_id, "if_seq": ask.if_seq}
+    if verb.name == "abandon" and not ask.reason:
+        raise Misuse("a thought is not abandoned without a reason", hint="give a reason; the run was not changed")
+    answer = await verb.act(run, ask, who)
+    assert isinstance(answer, Accepted) or not answer
+    return answer
