@@ -6,8 +6,9 @@ RUN     := $(VENV)/bin/python
 
 .PHONY: test demo check format docs bench bench-thinking soak clean
 
-test: $(VENV)/.test-installed
+test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
 	$(RUN) -m pytest -n $(WORKERS)
+	$(VENV)-mcp1/bin/python -m pytest -n $(WORKERS) tests/adapters/mcp
 
 demo: $(VENV)/.installed
 	$(RUN) -m examples.demo
@@ -41,7 +42,7 @@ soak: $(VENV)/.test-installed
 	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench build dist
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-mcp1 build dist
 
 # Stamps: nothing is installed twice, unless pyproject.toml has changed.
 $(VENV)/.installed: $(VENV)/.made pyproject.toml
@@ -58,6 +59,11 @@ $(VENV)/.check-installed: $(VENV)/.made pyproject.toml
 
 $(VENV)-bench/.bench-installed: $(VENV)-bench/.made pyproject.toml
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+# Two majors of the MCP SDK are supported; the older one cannot live beside the newer.
+$(VENV)-mcp1/.mcp1-installed: $(VENV)-mcp1/.made pyproject.toml
+	$(VENV)-mcp1/bin/python -m pip install --quiet --disable-pip-version-check -e '.[mcp1]'
 	@touch $@
 
 # A name on the PATH proves nothing (shims, a Python without venv): the first candidate that works is taken.

@@ -70,8 +70,8 @@ class ModelContext(CallContext, Protocol):
         """What is said from now on stands in place of what was said."""
         ...
 
-    def hear(self, tokens: int, *, estimated: bool) -> None:
-        """Bytes have just come from the provider: so many tokens in all."""
+    def hear(self, tokens: int, *, estimated: bool, just_now: bool = True) -> None:
+        """So many tokens have come from the provider in all, the last of them just now or earlier."""
         ...
 
     async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:

@@ -184,9 +184,11 @@ class Flight:
     def begin_anew(self) -> None:
         self.session.voice.begin_anew(self)
 
-    def hear(self, tokens: int, *, estimated: bool) -> None:
+    def hear(self, tokens: int, *, estimated: bool, just_now: bool = True) -> None:
         heard = self.heard = self.heard or Heard()
-        heard.tokens, heard.estimated, heard.last_byte_at = tokens, estimated, self.session.env.store.now()
+        heard.tokens, heard.estimated = tokens, estimated
+        if just_now:
+            heard.last_byte_at = self.session.env.store.now()
 
     async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:
         self.session.waits_for_retry(self, seconds, why, tries)

@@ -15,9 +15,9 @@ NAMES = """
     CannotUndo CheckAgain ChildCancelled Choice Completed Done DuplicateAgent Event Fenced Handle Happened Idle
     InFlight Interruption Json KeyReused Log MailView Message Misuse Need NotCalled NotHappened NotPerformed
     NotStorable OutsideACall Performed Pipeline Plan PlanItem Receipt Refused Residue Run RunCancelled RunEnded
-    RunFailed RunHeld RunIdTaken RunView Runtime Said Spent StandfastError StoreBusy StoreDamaged StoreError
-    StoreFailed StoreTooNew TextDelta TooLate Tool Undone UnknownAgent UnknownRun WrongState agent ask child
-    file_content idempotency_key progress run_process say sleep spend stop_token tool use
+    RunFailed RunHeld RunIdTaken RunView Runtime Said SchemaTool Spent StandfastError StoreBusy StoreDamaged StoreError
+    StoreFailed StoreTooNew TextDelta TooLate Tool ToolServerFailed Toolbox Undone UnknownAgent UnknownRun WrongState
+    agent ask child file_content idempotency_key progress run_process say sleep spend stop_token tool use
 """
 
 

@@ -29,6 +29,7 @@ def _with_snippets() -> list[Any]:
 @pytest.mark.parametrize("page", _with_snippets())
 def test_the_snippets_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    save_files(page, tmp_path)
     run_page(page)
 
 

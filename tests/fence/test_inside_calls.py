@@ -13,7 +13,7 @@ from tests.helpers import eventually, held
 from tests.providers.scenes import goes_silent, says, stalls_before_headers
 from tests.providers.server import LoopbackProvider
 
-from standfast import CallFailed, Done, Idle, Performed, Run, Runtime, agent, tool
+from standfast import Accepted, CallFailed, Done, Idle, Performed, Run, Runtime, agent, tool
 from standfast.events import CallStarted
 from standfast.fence import RequestCut, RequestRefused
 from standfast.testing import tool_context
@@ -85,6 +85,41 @@ async def test_a_body_that_swallows_the_cut_has_no_result(server: LoopbackProvid
             await held(run, "user")
             assert await run.resume()
             assert await run.result(timeout=30) == "true"
+
+
+async def test_a_body_that_swallows_the_refusal_has_no_result(server: LoopbackProvider) -> None:
+    """The same for a read that asks in the moment between the pause and its own cut, and makes an answer of it."""
+    server.will(says("true"))
+    begun, go, asked_again = asyncio.Event(), asyncio.Event(), False
+
+    async with openai_client(server) as client:
+
+        @tool(effect="read")
+        async def think() -> str:
+            nonlocal asked_again
+            begun.set()
+            await go.wait()
+            try:
+                return await whole(client)
+            except RequestRefused:
+                asked_again = True
+                return "sorry"
+
+        @agent("thinks")
+        async def thinks(run: Run[Nothing]) -> Done[str]:
+            return Done(await run.call(think()))
+
+        async with Runtime(":memory:", agents=[thinks]) as r:
+            run = await r.start(thinks, Nothing())
+            await begun.wait()
+            paused = asyncio.create_task(run.pause())
+            paused.add_done_callback(lambda _: go.set())
+            assert await paused
+            await held(run, "user")
+            assert await run.resume()
+            assert await run.result(timeout=30) == "true"
+    assert asked_again
+    assert len(server.exchanges) == 1
 
 
 async def test_a_write_keeps_its_requests_while_a_pause_waits_for_it(server: LoopbackProvider) -> None:
@@ -178,17 +213,16 @@ async def test_a_task_that_a_tool_left_behind_cannot_reach_the_model_after_the_s
             run = await r.start(forgets, Nothing())
             await asked(server, 3)
             accepted = await run.cancel()
-            assert accepted
+            assert isinstance(accepted, Accepted)
             receipt = await run.settled(timeout=30)
-            heard = len(server.exchanges)
             before = len(refused)
             await eventually(lambda: len(refused) > before + 3)
             over = True
             await asyncio.wait(tasks)
             started = [e for e in await recorded(run) if isinstance(e, CallStarted) and e.tool.startswith("http")]
-    assert len(server.exchanges) == heard
     assert receipt.calls_after_cancel == 0
-    assert len(started) >= heard - 1  # all but the one that its own call had begun
+    assert all(e.seq < accepted.seq for e in started)
+    assert len(server.exchanges) <= len(started) + 1  # and one that belonged to its own call, begun before that ended
 
 
 async def test_a_request_does_not_outlive_its_call(server: LoopbackProvider) -> None:

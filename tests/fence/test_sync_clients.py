@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 from openai import OpenAI
 from tests.fence.world import HELLO, Nothing, asked, gone, recorded, sync_client
@@ -15,9 +17,9 @@ from tests.helpers import eventually, held
 from tests.providers.scenes import Answer, drips, goes_silent, says, stalls_before_first_byte, stalls_before_headers
 from tests.providers.server import LoopbackProvider
 
-from standfast import Accepted, Done, Run, Runtime, agent, tool
+from standfast import Accepted, Done, Run, Runtime, agent, fence, tool
 from standfast.events import CallStarted, LateResult
-from standfast.fence import RequestCut, RequestRefused
+from standfast.fence import RequestCut, RequestRefused, blocking
 
 
 def streamed(client: OpenAI) -> str:
@@ -180,10 +182,6 @@ async def test_without_a_run_a_sync_request_is_refused(server: LoopbackProvider)
 
 async def test_a_request_that_cannot_be_cut_is_named_and_its_late_answer_kept_out() -> None:
     """R35: a transport of the user's own, which the fence knows no socket of."""
-    import httpx2  # noqa: PLC0415 - beside what it is for
-
-    from standfast import fence  # noqa: PLC0415
-
     go = threading.Event()
     begun = threading.Event()
 
@@ -220,19 +218,17 @@ async def test_a_request_that_cannot_be_cut_is_named_and_its_late_answer_kept_ou
 
 async def test_a_connection_that_is_being_made_is_given_up() -> None:
     """Cut while it connects: nothing is sent when the connection comes to be."""
-    import httpx2  # noqa: PLC0415
-
-    from standfast import fence  # noqa: PLC0415
-
     listener = socket.create_server(("127.0.0.1", 0))
-    connecting, go = threading.Event(), threading.Event()
+    connecting = threading.Event()
     with listener, fence.sync_http_client() as client:
         pool: Any = client._transport.inner._pool  # type: ignore[attr-defined]
         connect = pool._network_backend._inner.connect_tcp
 
         def slow(*args: Any, **kwargs: Any) -> Any:
             connecting.set()
-            go.wait(30)
+            end = time.monotonic() + 30
+            while not blocking._at_work.request.is_cut and time.monotonic() < end:
+                time.sleep(0.005)
             return connect(*args, **kwargs)
 
         pool._network_backend._inner.connect_tcp = slow
@@ -254,7 +250,6 @@ async def test_a_connection_that_is_being_made_is_given_up() -> None:
             run = await r.start(threads, Nothing())
             await eventually(connecting.is_set)
             assert await run.pause()
-            go.set()
             await held(run, "user")
             await eventually(lambda: ends)
             served, _ = listener.accept()

@@ -126,6 +126,17 @@ async def test_a_client_that_only_the_fence_knows_stays_open(server: LoopbackPro
         assert await run.result(timeout=30) == ["abc"]
 
 
+async def test_a_fenced_client_that_is_freed_leaves_the_given_one_open(server: LoopbackProvider) -> None:
+    server.will(says("a", "b", "c", every=0.1))
+    async with AsyncOpenAI(base_url=server.openai_url, api_key="test") as plain:
+        fenced: list[AsyncOpenAI] = [fence.openai(plain)]
+        reading = asyncio.create_task(streamed(plain))
+        await asked(server)
+        fenced.clear()
+        gc.collect()
+        assert await reading == "abc"
+
+
 async def test_transports_mounts_and_hooks_of_the_http_client_are_kept(server: LoopbackProvider) -> None:
     seen: list[str] = []
 

@@ -170,7 +170,7 @@ async def test_a_cut_that_cannot_be_made_ends_as_soon_as_the_request_does(api: A
     await asyncio.sleep(0.05)
     reading.task.cancel()  # again: as a runtime does that means it
     await asyncio.sleep(0.05)
-    assert not reading.task.done()
+    assert not reading.task.done(), "a request that goes on does not look as if it had been cut"
     released.set()
     await asyncio.wait([reading.task], timeout=30)
     assert reading.task.cancelled()

@@ -112,13 +112,22 @@ class _Connection:
         raise _Gone
 
     async def write(self, data: bytes) -> None:
-        if self.gone.is_set():
+        if self.gone.is_set() or self.writer.transport.is_closing():
             raise _Gone
         self.writer.write(data)
+        await asyncio.sleep(0)
+        if self.writer.transport.get_write_buffer_size() == 0:
+            return
+        drained = asyncio.ensure_future(self.writer.drain())
+        gone = asyncio.ensure_future(self.gone.wait())
         try:
-            await self.writer.drain()
-        except ConnectionError:
-            raise _Gone from None
+            await asyncio.wait([drained, gone], return_when=asyncio.FIRST_COMPLETED)
+            left = not drained.done() or drained.exception() is not None
+        finally:
+            drained.cancel()
+            gone.cancel()
+        if left:
+            raise _Gone
 
     def reset(self) -> None:
         sock: socket.socket = self.writer.get_extra_info("socket")
@@ -127,6 +136,8 @@ class _Connection:
 
     async def close(self) -> None:
         self._pump.cancel()
+        if self.gone.is_set():
+            self.writer.transport.abort()  # nobody reads what is still to be sent
         self.writer.close()
         try:
             await self.writer.wait_closed()

@@ -239,7 +239,7 @@ class _Answer:
         usage = self.usage()
         if self._finished is None and not self._characters and self._counted is None:
             return  # nothing came: a provider that did not answer costs nothing
-        self._context.hear(usage.output_tokens, estimated=usage.estimated)
+        self._context.hear(usage.output_tokens, estimated=usage.estimated, just_now=False)
         self._context.spend(usage.input_tokens, usage.output_tokens, usage.cost)
 
     def whole(self, dialect: Dialect) -> Reply:

@@ -78,8 +78,8 @@ class _ChatReader:
     def _read_choice(self, choice: Any, found: list[Delta]) -> None:
         delta = choice.delta
         if delta is not None:
-            # local servers have two names for what a model thinks aloud
-            thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+            extra = delta.model_extra or {}  # local servers have two names for what a model thinks aloud
+            thought = extra.get("reasoning_content") or extra.get("reasoning")
             if isinstance(thought, str) and thought:
                 found.append(Reasoning(readable(thought)))
             text = readable((delta.content or "") + (getattr(delta, "refusal", None) or ""))

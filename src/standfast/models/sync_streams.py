@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import socket
+import struct
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -68,7 +69,7 @@ class SyncStream:
             await self._wait()
 
     async def close(self) -> None:
-        """Cut the stream if it has not ended; `cannot_cut` says why, if that did not work."""
+        """Cut the stream if it has not ended; `cannot_cut` says why, as long as that has not worked."""
         if not self._thread.ident:
             return
         with self._lock:
@@ -77,12 +78,12 @@ class SyncStream:
             self._lock.notify()
             network = self._network
         shut = network is not None and _shut(network)
+        self.cannot_cut = "" if shut else "its synchronous client does not show its socket"
         cancelled = await self._until_gone(HOLD_OUT)
-        if not self._gone.is_set():
-            why = (
-                "its socket is shut, but it still waits" if shut else "its synchronous client does not show its socket"
-            )
-            self.cannot_cut = why
+        if self._gone.is_set():
+            self.cannot_cut = ""
+        elif shut:
+            self.cannot_cut = "its socket is shut, but its synchronous client still waits"
         if cancelled is not None:
             raise cancelled
 
@@ -173,8 +174,11 @@ def _shut(network: Any) -> bool:
     found = network.get_extra_info("socket")
     if found is None:
         return False
+    sock = cast("socket.socket", found)
     try:
-        cast("socket.socket", found).shutdown(socket.SHUT_RDWR)
+        # closed with a reset: a provider that waits for room to send would not notice a polite end
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.shutdown(socket.SHUT_RDWR)
     except OSError:
         pass  # it is closed already
     return True

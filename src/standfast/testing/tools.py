@@ -49,7 +49,7 @@ class ToolContext:
     def begin_anew(self) -> None:
         self.said = ""
 
-    def hear(self, tokens: int, *, estimated: bool) -> None:
+    def hear(self, tokens: int, *, estimated: bool, just_now: bool = True) -> None:  # noqa: ARG002 - of the protocol
         self.heard = (tokens, estimated)
 
     async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import JsonValue
 
 from standfast.adapters.mcp.backend import Nonsense, Refusal
-from standfast.adapters.mcp.connection import BROKEN, LOST, Asked, Connection, SessionForgotten
+from standfast.adapters.mcp.connection import BROKEN, LOST, Asked, Connection, NotTaken
 from standfast.adapters.mcp.results import value_of
 from standfast.context import CallContext, current_call
 from standfast.errors import NotPerformed, ToolServerFailed
@@ -52,8 +52,11 @@ async def perform(connect: Callable[[], Any], tool: str, arguments: Json, rules:
     """The answer to one call. A cut reaches the server before this ends."""
     try:
         return await _perform(connect, tool, arguments, rules, server)
-    except SessionForgotten:  # it was not taken: it may be sent again, in a new session
-        return await _perform(connect, tool, arguments, rules, server)
+    except NotTaken:  # so it may be sent, once more, in a new session
+        try:
+            return await _perform(connect, tool, arguments, rules, server)
+        except NotTaken as error:
+            raise NotPerformed(str(error)) from error
 
 
 async def _perform(connect: Callable[[], Any], tool: str, arguments: Json, rules: Rules, server: str) -> JsonValue:
@@ -114,14 +117,14 @@ async def _or_not_performed(connect: Callable[[], Any], rules: Rules) -> Connect
 
 async def _stop(connection: Connection, asked: Asked, rules: Rules) -> Literal["stopped", "answered", "not sent"]:
     """Ends when the call is known to have ended, or was given up as told; else when the server answers at last."""
-    if asked.id is None:
+    if asked.id is None and not asked.answer.done():
         if asked.task is not None:
             asked.task.cancel()
         connection.give_up(asked)
         return "not sent"
     notice = min(rules.grace / 2, LONGEST_NOTICE)
     deadline = time.monotonic() + notice
-    responds = await _tell(connection, asked, notice, wait_for_answer=rules.kill is True)
+    responds = not asked.answer.done() and await _tell(connection, asked, notice, wait_for_answer=rules.kill is True)
     if not asked.answer.done() and not responds:
         await asyncio.wait({asked.answer}, timeout=max(0.0, deadline - time.monotonic()))
     if not asked.answer.done() and not responds and rules.kill:
@@ -151,10 +154,7 @@ async def _tell(connection: Connection, asked: Asked, notice: float, *, wait_for
     ping = connection.spawn(_quietly(session.ping()))
     waits: set[asyncio.Future[Any]] = {ping, asked.answer}
     await asyncio.wait(waits, timeout=notice, return_when=asyncio.FIRST_COMPLETED)
-    responds = ping.done() and not ping.cancelled() and bool(ping.result())
-    if not ping.done():
-        ping.cancel()
-    return responds
+    return ping.done() and not ping.cancelled() and bool(ping.result())
 
 
 async def _quietly(request: Any) -> bool:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import anyio
+
 from standfast.adapters.mcp.backend import Backend, Nonsense, OnProgress, Refusal, Session, request_id
 from standfast.errors import StandfastError, ToolServerFailed
 from standfast.records import Json
 
+log = logging.getLogger("standfast.mcp")
+
 MOST_GIVEN_UP = 100  # answers that are still listened for after their calls were given up
 LOST = -32000  # the SDK's code, and words, for an answer that will never come
 BROKEN = ("Connection closed", "SSE stream")
-FORGOTTEN = "Session terminated"  # the SDK's words for a server that was started anew: nothing was done there
+FORGOTTEN = ("Session terminated", "Session not found")  # a server that was started anew: nothing was done there
 HEARTBEAT = 5.0  # how often a server over HTTP is asked whether it lives, while calls are in flight
 STRAY_GRACE = 5.0  # how soon a server that printed something in the midst of a call must answer a ping
 
@@ -46,8 +51,8 @@ class Transport(Protocol):
 Open = Callable[[Backend, Callable[[str], None]], AbstractAsyncContextManager[tuple[Any, Any, Transport]]]
 
 
-class SessionForgotten(ToolServerFailed):
-    """The server was started anew behind our back, and has not taken the call."""
+class NotTaken(ToolServerFailed):
+    """The server was started anew, or had gone, and has not taken the call."""
 
 
 @dataclass(eq=False)
@@ -58,6 +63,7 @@ class Asked:
     say: Callable[[str], None]
     answer: asyncio.Future[Json]
     id: int | str | None = None  # None until the request is being written
+    sent: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -116,11 +122,10 @@ class Connection:
         try:
             async with self.open_transport(self.backend, self._stray) as (read, write, transport):
                 self._transport = transport
-                async with self.backend.session(read, _Tap(write), self) as session:
-                    self.info = await session.initialize()
-                    self.session = session
-                    self._ready.set_result(None)
-                    await self._until_over(transport)
+                try:
+                    await self._speak(read, write, transport)
+                except Exception as error:  # noqa: BLE001 - told here: what the closing of the transport adds is less
+                    self._lose(_why(error, transport))
         except asyncio.CancelledError:
             self._lose("its session was cancelled")
             if not self._closing.is_set():
@@ -131,8 +136,16 @@ class Connection:
             self._lose("it was closed")
             self.session = None
 
+    async def _speak(self, read: Any, write: Any, transport: Transport) -> None:
+        async with self.backend.session(read, _Tap(write), self) as session:
+            self.info = await session.initialize()
+            self.session = session
+            self._ready.set_result(None)
+            await self._until_over(transport)
+
     async def _until_over(self, transport: Transport) -> None:
         closing = asyncio.ensure_future(self._closing.wait())
+        beat: asyncio.Task[None] | None = None
         waits: set[asyncio.Future[Any]] = {closing}
         if transport.ended is not None:
             waits.add(transport.ended)
@@ -143,8 +156,8 @@ class Connection:
                 )
                 if transport.ended is not None and transport.ended.done():
                     self._lose(transport.ended.result())
-                elif not done and self._asked:
-                    _ = self.spawn(self._heartbeat())
+                elif not done and self._asked and (beat is None or beat.done()):
+                    beat = self.spawn(self._heartbeat())
         finally:
             closing.cancel()
 
@@ -153,17 +166,15 @@ class Connection:
         session = self.session
         if session is None:
             return
-        try:
-            async with asyncio.timeout(2 * HEARTBEAT):
-                await session.ping()
-        except TimeoutError:
-            return  # busy: a tool that blocks its loop
-        except Refusal as refusal:
-            if refusal.message.startswith(FORGOTTEN):  # any other answer shows that it lives
-                self._lose("it was started anew, and no longer knows this session")
-                self._closing.set()
-        except Nonsense:
-            return
+        answer = await _outcome(session.ping())
+        if isinstance(answer, Refusal) and self._forgotten(answer):  # any other answer shows that it lives
+            self._lose("it was started anew, and no longer knows this session")
+            self._closing.set()
+
+    def _forgotten(self, refusal: Refusal) -> bool:
+        """HTTP's 404, as the SDKs tell it; a tool may use such words too, but not this code."""
+        over_http = self._transport is not None and self._transport.silent
+        return over_http and abs(refusal.code) == 32600 and refusal.message.startswith(FORGOTTEN)
 
     def _lose(self, why: str) -> None:
         """Every call in flight learns now that no answer will come."""
@@ -171,7 +182,8 @@ class Connection:
             return
         self.lost = why
         for asked in list(self._asked):
-            self._answer(asked, ToolServerFailed(f"the MCP server {self.server} was lost: {why}"))
+            kind = NotTaken if asked.id is None else ToolServerFailed
+            self._answer(asked, kind(f"the MCP server {self.server} was lost: {why}"))
 
     async def kill(self, why: str) -> None:
         """End the server process, and whatever it has started."""
@@ -206,7 +218,10 @@ class Connection:
 
     def _over(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, StandfastError):
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StandfastError):
+            log.warning("standfast: the MCP server %s: %s", self.server, error)
+        elif error is not None:
             self._lose(_why(error, self._transport))
 
     # --- requests -------------------------------------------------------------------------------------
@@ -226,7 +241,6 @@ class Connection:
             if not isinstance(found, Exception):
                 return found
             why = self._why_lost(str(found))
-        listing.cancel()
         raise ToolServerFailed(
             f"the MCP server {self.server} does not tell its tools: {why}", hint="start it by hand to see what it says"
         )
@@ -240,7 +254,7 @@ class Connection:
         asked.answer.add_done_callback(_seen)
         self._asked.add(asked)
         if self.lost is not None:
-            self._answer(asked, ToolServerFailed(f"the MCP server {self.server} was lost: {self.lost}"))
+            self._answer(asked, NotTaken(f"the MCP server {self.server} was lost: {self.lost}"))
         else:
             asked.task = self.spawn(self._ask(asked, arguments, meta, on_progress))
         return asked
@@ -249,15 +263,23 @@ class Connection:
         assert self.session is not None
         _being_sent.set(asked)
         outcome = await _outcome(self.session.call_tool(asked.tool, arguments, meta, on_progress))
-        if isinstance(outcome, Refusal) and outcome.message.startswith(FORGOTTEN):
-            self._lose("it no longer knows this session")
-            self._closing.set()
-            outcome = SessionForgotten(f"the MCP server {self.server} no longer knows this session")
+        if isinstance(outcome, Refusal) and self._forgotten(outcome):
+            outcome = self._untaken("it no longer knows this session")
+        elif isinstance(outcome, Exception) and not asked.sent:
+            outcome = self._untaken("its connection was closed")
+        elif isinstance(outcome, anyio.BrokenResourceError | anyio.ClosedResourceError):
+            outcome = ToolServerFailed(f"the MCP server {self.server} was lost: {self.lost or 'the stream was closed'}")
         elif isinstance(outcome, Refusal) and outcome.code == LOST and outcome.message.startswith(BROKEN):
             assert self._owner is not None
             await asyncio.wait({self._owner}, timeout=1.0)  # how the session ended tells more than a closed stream
             outcome = ToolServerFailed(f"the MCP server {self.server} was lost: {self.lost or outcome.message}")
         self._answer(asked, outcome)
+
+    def _untaken(self, why: str) -> NotTaken:
+        """The server has not seen this call, and this connection is of no use."""
+        self._lose(why)
+        self._closing.set()
+        return NotTaken(f"the MCP server {self.server} was lost: {why}")
 
     def _answer(self, asked: Asked, outcome: Json | Exception) -> None:
         self._asked.discard(asked)
@@ -295,10 +317,10 @@ class Connection:
             _ = self.spawn(self._still_speaks(self.session, text))
 
     async def _still_speaks(self, session: Session, text: str) -> None:
-        try:
-            async with asyncio.timeout(STRAY_GRACE):
-                await _outcome(session.ping())
-        except TimeoutError:
+        # Not cancelled when the time is up: major 1 loses its session if an answer meets its request's cancellation.
+        ping = self.spawn(_outcome(session.ping()))
+        await asyncio.wait({ping}, timeout=STRAY_GRACE)
+        if not ping.done():
             await self.kill(f"it answered something that is no MCP message, and no ping: {text}")
 
 
@@ -316,6 +338,8 @@ class _Tap:
         if asked is not None and asked.id is None:
             asked.id = request_id(message)
         await self._inner.send(message)
+        if asked is not None:
+            asked.sent = True
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -332,7 +356,7 @@ async def _outcome(request: Awaitable[Any]) -> Any:
     """What came of a request, as a value: a task that fails would end the connection."""
     try:
         return await request
-    except (Refusal, Nonsense) as answer:
+    except (Refusal, Nonsense, anyio.BrokenResourceError, anyio.ClosedResourceError) as answer:
         return answer
 
 

@@ -52,7 +52,7 @@ class ServerProcess:
         self._line = bytearray()
         self.strays: deque[str] = deque(maxlen=3)  # what it printed that is no message
         self._complaints = bytearray()  # the end of its stderr
-        self._issued: set[str] = set()
+        self._highest = -1  # id of a request
         self._to_session, self.read = anyio.create_memory_object_stream[Any](math.inf)
         self.write = _Input(process.stdin, self)
         self._out = PipeReader(process.stdout, self._heard)
@@ -64,8 +64,10 @@ class ServerProcess:
 
     def _heard(self, data: bytes) -> None:
         self._line += data
-        if len(self._line) > LONGEST_LINE:
-            self.broke(f"it sent a line of more than {LONGEST_LINE // 2**20} MB")
+        if b"\n" not in data:  # a long line is not searched again and again
+            if len(self._line) > LONGEST_LINE:
+                self.broke(f"it sent a line of more than {LONGEST_LINE // 2**20} MB")
+            return
         *lines, rest = self._line.split(b"\n")
         self._line = bytearray(rest)
         for line in lines:
@@ -78,14 +80,14 @@ class ServerProcess:
         except ValueError:
             text = short(line.decode(errors="replace").strip(), 200)
             self.strays.append(text)
-            if line.lstrip().startswith(b"{"):
+            if b'"jsonrpc"' in line:
                 self.broke(f"it answered something that is no MCP message: {text}")
-            else:  # a print() that went astray: many servers do it
+            else:  # a print() or a log line that went astray: many servers do it
                 self._on_stray(text)
             return
         root = getattr(message.message, "root", message.message)
         answered = getattr(root, "id", None)
-        if not hasattr(root, "method") and answered is not None and str(answered) not in self._issued:
+        if not hasattr(root, "method") and answered is not None and not self._was_asked(answered):
             self.broke(f"it answered a request that was never made: id {answered!r}")
             return
         self._to_session.send_nowait(message)
@@ -95,8 +97,11 @@ class ServerProcess:
         return self._backend.to_line(message) + b"\n"
 
     def issued(self, request: int | str) -> None:
-        """A request of this id has been sent."""
-        self._issued.add(str(request))  # ids may come back as text
+        """A request of this id has been sent; both majors count them up."""
+        self._highest = max(self._highest, int(request))
+
+    def _was_asked(self, answered: int | str) -> bool:
+        return str(answered).isdigit() and int(answered) <= self._highest  # ids may come back as text
 
     def _complained(self, data: bytes) -> None:
         self._complaints += data

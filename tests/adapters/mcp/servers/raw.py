@@ -5,7 +5,8 @@ Every line it receives is kept in FOLDER/received. The mode is read anew for eve
 - initialize: "hang", "die", "nonsense" (not JSON), "version" (one that nobody knows)
 - tools: the list of tools (default: one write tool "work", one read tool "look")
 - call: "answer" (default), "hang", "stray" (prints a line, then answers), "garbage" (a line instead of an answer),
-  "broken" (half a JSON object), "wrong id", "wrong shape", "error", "die", "changed" (announces other tools first)
+  "broken" (half a JSON object), "wrong id", "wrong shape", "error", "die", "changed" (announces other tools first);
+  or one of these for each tool, by name
 - cancel: "silent" (default: stops, says nothing), "error" (says so), "finish" (answers at once with a result),
   "ignore" (goes on, and answers when FOLDER/go exists)
 - ping: false (never answers)
@@ -118,7 +119,8 @@ def take(line: bytes) -> None:
     elif method == "tools/list":
         send(id=message["id"], result={"tools": now.get("tools", TOOLS)})
     elif method == "tools/call":
-        call(message, now.get("call", "answer"))
+        how = now.get("call", "answer")
+        call(message, how.get(message["params"]["name"], "answer") if isinstance(how, dict) else how)
     elif method == "notifications/cancelled":
         cancelled(message, now.get("cancel", "silent"))
     elif method == "ping" and now.get("ping", True):
