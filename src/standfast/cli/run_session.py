@@ -21,7 +21,7 @@ from standfast.cli.screens import screen_for
 from standfast.cli.story import Story
 from standfast.cli.words import ended, flying, short
 from standfast.errors import Misuse, StandfastError
-from standfast.events import Event, TextDelta
+from standfast.events import Event, TextDelta, TextFlushed
 from standfast.handle import Handle
 from standfast.records import Need, RunView
 from standfast.runtime import Runtime
@@ -117,6 +117,8 @@ class Session:
                 if self._as_json:
                     say_json(event_json(event))
                     continue
+                if not isinstance(event, TextDelta | TextFlushed):
+                    self._story.stands(await self._handle.view())  # the plan moves before its calls are told
                 self._story.tell(event)
         finally:
             await stream.aclose()

@@ -22,6 +22,7 @@ from standfast.cli.words import (
 from standfast.events import Event, TextDelta
 from standfast.records import PlanItem, RunView
 
+SHORTEST_TOLD = 0.05  # seconds
 _PLAN_COLOURS: dict[str, Colour] = {"running": "green", "done": "blue", "dropped": "bright_black"}
 
 
@@ -33,7 +34,8 @@ class Story:
         self.hint = hint
         self._plan: dict[str, PlanItem] = {}
         self._tools: dict[str, str] = {}  # names of calls, by id
-        self._said: dict[tuple[str, str], str] = {}
+        self._since: dict[str, float] = {}
+        self._said: dict[tuple[str, str], str] = {}  # kept after a call's end: its last words are flushed behind it
         self._speaking: tuple[str, str] | None = None
 
     # --- what happens -----------------------------------------------------------------------------
@@ -47,12 +49,15 @@ class Story:
                 self._speech(event.call, event.channel, event.offset, event.text)
             case ev.CallStarted():
                 self._tools[event.call] = event.title or event.tool
+                self._since[event.call] = event.at
                 if not self._screen.live:
                     self._line(f"  · {self._tools[event.call]} {_args(event)}", "bright_black")
             case ev.CallFinished():
-                result = "" if event.result is None else f" → {short(event.result, 60)}"
-                said = self._said.pop((event.call, "text"), "")
-                self._line(f"  ✔ {self._name(event.call)}{'' if said else result} ({event.seconds:.1f} s)", "bright_black")
+                spoke = event.result is None or (event.call, "text") in self._said
+                result = "" if spoke else f" → {short(event.result, 60)}"
+                took = event.seconds or event.at - self._since.pop(event.call, event.at)
+                seconds = f" ({took:.1f} s)" if took >= SHORTEST_TOLD else ""
+                self._line(f"  ✔ {self._name(event.call)}{result}{seconds}", "bright_black")
             case _:
                 for line, colour in self._lines(event):
                     self._line(line, colour)
@@ -195,4 +200,6 @@ def _by(by: str | None, reason: str) -> str:
 
 
 def _args(event: ev.CallStarted) -> str:
-    return "" if event.args in (None, {}) else short(event.args, 60)
+    if event.args in (None, {}) or (isinstance(event.args, dict) and "messages" in event.args):
+        return ""  # what a model is asked is long, and in the record
+    return short(event.args, 60)
