@@ -222,7 +222,7 @@ class Session:
 
     def _leaving(self, view: RunView) -> None:
         if view.status == "paused":
-            self._screen.line(f"⏸ {view.id} is paused ({', '.join(view.holds).replace('_', ' ')}); nothing is lost", "yellow")
+            self._screen.line(f"‖ {view.id} is paused ({', '.join(view.holds).replace('_', ' ')}); nothing is lost", "yellow")
         else:
             waits = f", waiting for {view.waiting_for}" if view.waiting_for else ""
             self._screen.line(f"◐ {view.id} is {view.status}{waits}; no further call begins", "yellow")

@@ -111,7 +111,7 @@ class Story:
             case ev.RunPaused():
                 why = joined([", ".join(event.holds).replace("_", " "), event.text], ": ")
                 left = [(f"  ! still running: {one}", "red") for one in event.residue]
-                return [(f"⏸ paused ({why})", "yellow"), *left]
+                return [(f"‖ paused ({why})", "yellow"), *left]
             case ev.ResumeAsked():
                 changed = [(f"  what you changed: {event.changed}", "cyan")] if event.changed else []
                 return [(f"▶ resumed{_by(event.by, event.reason)}", "green"), *changed]

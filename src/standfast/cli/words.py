@@ -39,7 +39,7 @@ LOOKS: Final[dict[str, Look]] = {
     "queued": Look("○", "bright_black"),
     "running": Look("▶", "green"),
     "pausing": Look("◐", "yellow"),
-    "paused": Look("⏸", "yellow"),
+    "paused": Look("‖", "yellow"),
     "cancelling": Look("◓", "red"),
     "cancelled": Look("✖", "red"),
     "done": Look("✔", "blue"),
