@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,4 +195,4 @@ class Label(click.ParamType):
 
 def text_of(given: str) -> str:
     """What a person typed; `-` reads it from standard input."""
-    return click.get_text_stream("stdin").read().strip() if given == "-" else given
+    return sys.stdin.read().strip() if given == "-" else given

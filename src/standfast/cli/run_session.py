@@ -50,6 +50,8 @@ class Session:
         self._screen = screen_for(sys.stdout)
         self._story = Story(self._screen)
         self._interrupts = 0
+        self._pausing: asyncio.Task[None] | None = None
+        self._answering: asyncio.Task[None] | None = None
         self._asked: set[str] = set()  # needs that were put before the person
         self._open: Need | None = None
         self._gone = threading.Event()
@@ -160,20 +162,21 @@ class Session:
 
     def _ctrl_c_pressed(self, done: asyncio.Event) -> None:
         self._interrupts += self._pressed.recv(100).count(bytes([signal.SIGINT]))
-        if self._interrupts >= 2:
+        loop = asyncio.get_running_loop()
+        if self._interrupts and self._pausing is None:
+            self._story.hint = "pausing; Ctrl-C again leaves at once, and the run stays paused"
+            self._pausing = loop.create_task(self._pause())
+        if self._interrupts >= 2 and self._pausing is not None:
             self.code = int(Code.INTERRUPTED)
             self._leave_seconds = HURRY_SECONDS
-            done.set()
-        elif self._interrupts == 1:
-            self._story.hint = "pausing; Ctrl-C again leaves at once, and the run stays paused"
-            self._pausing = asyncio.get_running_loop().create_task(self._pause(done))
+            self._pausing.add_done_callback(lambda _: done.set())  # never before the pause is durable
 
-    async def _pause(self, done: asyncio.Event) -> None:
+    async def _pause(self) -> None:
         try:
             answer = await self._handle.pause(by=self._by, reason="Ctrl-C")
         except StandfastError as error:
             self._screen.line(f"the pause was not accepted: {error}", "red")
-            self._interrupts = 0
+            self._interrupts, self._pausing = 0, None
             return
         flight: Any = getattr(answer, "in_flight", ())
         if answer and flight and not self._as_json:

@@ -11,7 +11,7 @@ from standfast.cli.access import Access, find
 from standfast.cli.local import LocalAccess
 from standfast.cli.options import JsonObject, JsonText, Label, Place, reaching, run_argument, text_of
 from standfast.cli.saying import tell
-from standfast.cli.verbs import asking, carry_out, do, tell_answer
+from standfast.cli.verbs import asking, do
 from standfast.cli.words import status_words
 from standfast.errors import Misuse
 from standfast.loading import agents_named
@@ -123,27 +123,24 @@ def edit(place: Place, asked: Json, run: str, patch: Json | None, sets: tuple[st
         do(place, run, "edit", {"patch": {**(patch or {}), **_fields(sets)}, **asked})
         return
 
-    async def act(access: Access) -> Any:
+    async def look(access: Access) -> tuple[RunView, Any]:
         view = await find(access, run)
-        old = await access.state(view.id)
-        typed = click.edit(json.dumps(old, indent=2, ensure_ascii=False), extension=".json")
-        if typed is None:
-            return None
-        try:
-            new = json.loads(typed)
-        except ValueError as error:
-            raise Misuse(f"this is not JSON: {error}", hint="nothing was changed; edit it again") from error
-        changes = merge_patch(old, new)
-        if not changes:
-            return None
-        args: Json = {"patch": changes, "if_seq": view.seq, **asked}  # two editors: the second is told
-        return access.options, "edit", await carry_out(access, view, "edit", args)
+        return view, await access.state(view.id)
 
-    found = place.do(act)
-    if found is None:
-        tell("nothing was changed")
+    view, old = place.do(look)
+    typed = click.edit(json.dumps(old, indent=2, ensure_ascii=False), extension=".json")
+    changes = {} if typed is None else merge_patch(old, _parsed(typed))
+    if changes:
+        do(place, view.id, "edit", {"patch": changes, "if_seq": view.seq, **asked})  # two editors: the second is told
     else:
-        tell_answer(place, *found)
+        tell("nothing was changed")
+
+
+def _parsed(typed: str) -> Any:
+    try:
+        return json.loads(typed)
+    except ValueError as error:
+        raise Misuse(f"this is not JSON: {error}", hint="nothing was changed; edit it again") from error
 
 
 def _fields(sets: tuple[str, ...]) -> Json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from standfast.cli.access import Access, find
@@ -23,7 +25,7 @@ def watch(place: Place, run: str | None) -> None:
         return None if run is None else (await find(access, run)).id
 
     found = place.do(look)  # what is wrong is said before the screen is taken
-    if not click.get_text_stream("stdout").isatty():
+    if not sys.stdout.isatty():
         raise Misuse("watch needs a terminal", hint="standfast show and standfast events work without one")
     WatchApp(place.open, found).run()
     tell(f"detached; {found or 'every run'} goes on")

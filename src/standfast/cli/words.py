@@ -166,6 +166,8 @@ def command(verb: str, run: str, args: Json, options: str = "") -> str:
             words += [f"--{name}", json.dumps(value)]
         elif name in ("reason", "note") and value:
             words += [f"--{name}", str(value)]
+        elif name == "call":
+            words += ["--call", str(value)]
         elif name == "decision":
             words.append(f"--{str(value).replace('_', '-')}")
     return f"standfast {shlex.join(words)}{options}"
@@ -187,7 +189,7 @@ def choice_words(need: Need, choice: Any, run: str, options: str = "") -> tuple[
                 "resolve", run, {"call_id": need.call, "decision": "check_again"}, options
             )
         case _:
-            return short(choice), command("answer", run, {"value": choice}, options) + f" --call {need.call}"
+            return short(choice), command("answer", run, {"value": choice, "call": need.call}, options)
 
 
 def need_lines(need: Need, run: str, options: str = "") -> list[str]:
@@ -213,15 +215,14 @@ def answer_lines(verb: str, answer: Answer, view: RunView, options: str = "") ->
         after = "wait until it has settled" if answer.status == "cancelling" else "standfast fork goes on from one of its steps"
         return [f"too late: the run is already {answer.status}", f"  {after}"]
     lines = [f"{verb} accepted: {view.id} is {status_words(view)}"]
-    if answer.note:
+    letter = next((one for one in view.mail if one.id == answer.mail), None)
+    if letter is not None:
+        read = f"read in step {letter.step}" if letter.status == "consumed" else ""
+        lines.append(f"  {letter.kind}: {read or answer.note or letter.disposition}")
+    elif answer.note:
         lines.append(f"  {answer.note}")
     if answer.in_flight:
         lines.append(f"  in flight when it came: {flying(answer.in_flight)}")
-    if answer.mail is not None:
-        letter = next((one for one in view.mail if one.id == answer.mail), None)
-        if letter is not None:
-            when = f"read in step {letter.step}" if letter.status == "consumed" else letter.disposition
-            lines.append(f"  {letter.kind}: {when}" + (f" ({letter.reason})" if letter.reason else ""))
     if view.waiting_for:
         lines.append(f"  waiting for {view.waiting_for}")
     return lines + [f"  {line}" for line in next_lines(view, options)]
