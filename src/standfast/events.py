@@ -605,3 +605,8 @@ def decode(body: bytes) -> list[Event]:
 def plain(event: Event) -> dict[str, Any]:
     """An event as JSON values."""
     return cast("dict[str, Any]", _one.dump_python(event, mode="json"))
+
+
+def read_event(body: Any) -> Event:
+    """An event from JSON values."""
+    return _one.validate_python(body)

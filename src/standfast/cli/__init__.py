@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 
+from standfast.cli.codes import code_of_error
 from standfast.cli.installing import install
 from standfast.cli.saying import complain, tell, version
 from standfast.errors import StandfastError
@@ -26,7 +27,7 @@ def main() -> None:
             run()
     except StandfastError as error:
         complain(error)
-        sys.exit(1)
+        sys.exit(code_of_error(error))
     except KeyboardInterrupt:
         complain("stopped")
         sys.exit(130)

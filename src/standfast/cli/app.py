@@ -1,14 +1,63 @@
-"""`standfast`: the groups of commands, put together."""
+"""`standfast`: the commands, put together. Each is imported when it is asked for."""
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any, Final
 
 import click
 
-from standfast.cli.model import model
-from standfast.cli.saying import tell, version
-from standfast.errors import Misuse
+from standfast.cli.codes import code_of_error
+from standfast.cli.saying import complain, complain_in_json, tell, version
+from standfast.errors import Misuse, StandfastError
+
+SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "Running": {
+        "run": "running:run",
+        "start": "starting:start",
+        "serve": "serve:serve",
+    },
+    "Looking": {
+        "ps": "looking:ps",
+        "show": "looking:show",
+        "watch": "watching:watch",
+        "events": "looking:events",
+        "transcript": "looking:transcript",
+        "receipt": "looking:receipt",
+        "state": "looking:state",
+    },
+    "Controlling": {
+        "pause": "verbs:pause",
+        "redirect": "verbs:redirect",
+        "cancel": "verbs:cancel",
+        "resume": "verbs:resume",
+        "message": "verbs:message",
+        "step": "verbs:step",
+    },
+    "Answering": {
+        "approve": "answering:approve",
+        "deny": "answering:deny",
+        "answer": "answering:answer",
+        "resolve": "answering:resolve",
+        "abandon": "answering:abandon",
+        "return-to": "answering:return_to",
+    },
+    "Changing": {
+        "edit": "starting:edit",
+        "rewind": "verbs:rewind",
+        "fork": "starting:fork",
+        "take-over": "verbs:take_over",
+        "perform": "verbs:perform",
+        "hand-back": "verbs:hand_back",
+    },
+    "Keeping house": {
+        "doctor": "doctor:doctor",
+        "model": "model:model",
+    },
+}
+_COMMANDS: Final = {name: where for section in SECTIONS.values() for name, where in section.items()}
+_EXTRAS: Final = {"starlette": "server", "uvicorn": "server", "websockets": "server", "textual": "tui"}
 
 
 def run() -> None:
@@ -31,27 +80,51 @@ def _say_version(context: click.Context, _: click.Parameter, wanted: bool) -> No
 
 
 class _Commands(click.Group):
-    """`serve` needs an extra: it is imported when it is asked for."""
+    """Commands by what they are for; an error ends with its code and a line that says what to do."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "serve"])
+        return [*_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != "serve":
-            return super().get_command(ctx, cmd_name)
+        where = _COMMANDS.get(cmd_name)
+        if where is None:
+            return None
+        module, _, name = where.partition(":")
         try:
-            from standfast.cli.serve import serve  # noqa: PLC0415 - starlette and uvicorn are an extra
+            found: Any = getattr(importlib.import_module(f"standfast.cli.{module}"), name)
         except ModuleNotFoundError as error:
-            if error.name not in ("starlette", "uvicorn", "websockets"):
+            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
                 raise
-            raise Misuse(f"serve needs {error.name}", hint="pip install 'standfast[server]'") from error
-        return serve
+            raise Misuse(f"{cmd_name} needs {error.name}", hint=f"pip install 'standfast[{extra}]'") from error
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            rows: list[tuple[str, str]] = []
+            for name in names:
+                try:
+                    command = self.get_command(ctx, name)
+                except Misuse as error:
+                    rows.append((name, f"({error.message})"))
+                else:
+                    rows.append((name, command.get_short_help_str(90) if command else ""))
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except StandfastError as error:
+            if ctx.meta.get("standfast.json"):
+                complain_in_json(error)
+            else:
+                complain(error)
+            return ctx.exit(int(code_of_error(error)))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_say_version, help="Say which.")
 def standfast() -> None:
     """Long-running agents that a person can pause, redirect or cancel at any moment."""
-
-
-standfast.add_command(model)

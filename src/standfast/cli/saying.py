@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import metadata
 
@@ -21,6 +22,12 @@ def complain(problem: StandfastError | str) -> None:
     sys.stdout.flush()
     sys.stderr.write(f"standfast: {text}\n" + (f"  {hint}\n" if hint else ""))
     sys.stderr.flush()
+
+
+def complain_in_json(problem: StandfastError) -> None:
+    """What went wrong, for programs: on stdout, where they read."""
+    body = {"error": type(problem).__name__, "detail": problem.message, "hint": problem.hint}
+    tell(json.dumps(body, ensure_ascii=False))
 
 
 def version() -> str:

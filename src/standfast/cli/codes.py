@@ -1,0 +1,39 @@
+"""Exit codes: what a script learns without reading a word."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from standfast.errors import StandfastError, StoreError
+from standfast.records import Accepted, Answer, Refused
+
+
+class Code(IntEnum):
+    """How a command ended."""
+
+    OK = 0  # accepted, done, or shown
+    ERROR = 1  # it makes no sense, or something broke
+    USAGE = 2  # the command line cannot be read
+    REFUSED = 3  # the run says no: nothing was changed
+    TOO_LATE = 4  # the run had already ended, or was ending
+    HELD = 5  # the run is paused and will not go on by itself
+    UNREACHABLE = 6  # the store or the server cannot be reached
+    CANCELLED = 7  # the run that was waited for was cancelled
+    FAILED = 8  # the run that was waited for failed
+    INTERRUPTED = 130  # Ctrl-C
+
+
+class Unreachable(StandfastError):
+    """The store or the server could not be reached; nothing was changed."""
+
+
+def code_of_error(error: StandfastError) -> Code:
+    """The exit code of an error."""
+    return Code.UNREACHABLE if isinstance(error, StoreError | Unreachable) else Code.ERROR
+
+
+def code_of_answer(answer: Answer) -> Code:
+    """The exit code of a verb's answer."""
+    if isinstance(answer, Accepted):
+        return Code.OK
+    return Code.REFUSED if isinstance(answer, Refused) else Code.TOO_LATE

@@ -1,0 +1,252 @@
+"""Runs in a store file: every verb is durable when it returns, no server is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json as loads
+
+from standfast.abc import Tx
+from standfast.agent import Agent
+from standfast.cli.access import Wanted
+from standfast.cli.codes import Unreachable
+from standfast.codec import from_json
+from standfast.control import load
+from standfast.errors import Misuse, UnknownRun
+from standfast.events import Event, TextDelta
+from standfast.handle import Handle
+from standfast.leases import proven_dead
+from standfast.records import (
+    ENDED,
+    Answer,
+    CheckAgain,
+    Decision,
+    Happened,
+    Json,
+    NotHappened,
+    Receipt,
+    RunView,
+)
+from standfast.rows import CallRow
+from standfast.runtime import Runtime
+from standfast.stops import receipt
+from standfast.transcripts import Said
+
+_states: TypeAdapter[Any] = TypeAdapter(Any)
+SEARCHED = 2000
+
+
+@asynccontextmanager
+async def opened(store: Path, by: str, *, shown: Path | None = None) -> AsyncIterator[LocalAccess]:
+    """The runs of a store file; nothing is written until a verb is used."""
+    async with Runtime(store, drive=False) as runs:
+        yield LocalAccess(runs, store, by, shown or store)
+
+
+class LocalAccess:
+    """One store file."""
+
+    def __init__(self, runs: Runtime, store: Path, by: str, shown: Path) -> None:
+        self._runs = runs
+        self._store = store
+        self._by = by
+        self._shown = shown
+
+    @property
+    def where(self) -> str:
+        return str(self._shown)
+
+    @property
+    def options(self) -> str:
+        return "" if self._shown == Path("runs.db") else f" --store {self._shown}"
+
+    def _there(self) -> None:
+        """A verb on a store that is not there would make one."""
+        if not self._store.exists():
+            raise Unreachable(
+                f"there is no store {self._shown}",
+                hint="give its path with --store or $STANDFAST_STORE; nothing was created",
+            )
+
+    def handle(self, run: str) -> Handle[Any]:
+        self._there()
+        return self._runs.handle(run)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    async def list(self, wanted: Wanted) -> list[RunView]:
+        text = wanted.text.casefold()
+        found = await self._runs.list(
+            status=wanted.status or None,
+            agent=wanted.agent,
+            labels=None if wanted.labels is None else dict(wanted.labels),
+            needs=wanted.needs,
+            limit=SEARCHED if text else wanted.limit,
+        )
+        return [view for view in found if not text or text in _words(view)][: wanted.limit]
+
+    async def view(self, run: str) -> RunView:
+        return await self.handle(run).view()
+
+    async def state(self, run: str, step: int | None = None) -> Any:
+        return _states.dump_python(await self.handle(run).state(step), mode="json")
+
+    async def transcript(self, run: str) -> list[Said]:
+        return await self.handle(run).transcript()
+
+    async def receipt(self, run: str) -> Receipt | None:
+        self._there()
+
+        def look(tx: Tx) -> Receipt | None:
+            row = load(tx, run)
+            if row.status not in (*ENDED, "paused"):
+                return None
+            return row.doc.receipt or receipt(tx, row, row.status)
+
+        return self._runs.read(look)
+
+    async def result(self, run: str) -> Any:
+        self._there()
+        return self._runs.read(lambda tx: load(tx, run)).doc.result
+
+    async def calls(self, run: str) -> list[Json]:
+        self._there()
+        return self._runs.read(lambda tx: [call_json(call) for call in tx.calls(load(tx, run).n)])
+
+    async def record(self, run: str, after: int = 0) -> list[Event]:
+        self._there()
+        found: list[Event] = []
+        n = self._runs.read(lambda tx: load(tx, run).n)
+        while page := self._runs.read(lambda tx: tx.record(n, after)):  # noqa: B023 - called at once
+            for after, events in page:
+                for event in events:
+                    event.run = run
+                    found.append(event)
+        return found
+
+    async def events(self, run: str, after: int = 0) -> AsyncGenerator[Event | TextDelta, None]:
+        stream = cast("AsyncGenerator[Event | TextDelta, None]", self.handle(run).events(after))
+        try:
+            async for event in stream:
+                yield event
+        finally:
+            await stream.aclose()
+
+    async def changed(self, seconds: float) -> None:
+        if not self._store.exists():
+            await asyncio.sleep(seconds)
+            return
+        with self._runs.hub.waiting(None, steps=True) as waiter:
+            await waiter.wait(seconds)
+
+    async def agents(self) -> list[Json]:
+        if not self._store.exists():
+            return []
+
+        def look(tx: Tx) -> list[Json]:
+            driven = {name for lease in tx.leases() if not proven_dead(lease) for name in lease.agents}
+            contracts = {name: tx.contract_of(name) for name in sorted(driven)}
+            return [_agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
+
+        return self._runs.read(look)
+
+    # --- doing ------------------------------------------------------------------------------------
+
+    async def verb(self, run: str, name: str, args: Json) -> Answer:
+        handle = self.handle(run)
+        given: dict[str, Any] = {"by": self._by, **args}
+        if name == "resolve":
+            given["decision"] = _decision(str(given["decision"]), given.pop("result", None))
+        method: Callable[..., Awaitable[Answer]] | None = getattr(handle, name, None)
+        if name.startswith("_") or method is None:
+            raise Misuse(f"this version of standfast has no verb {name!r}", hint="nothing was changed")
+        return await method(**given)
+
+    async def perform(self, run: str, tool: str, args: Json, reason: str) -> Any:
+        perform: Callable[..., Awaitable[Any]] | None = getattr(self.handle(run), "perform", None)
+        if perform is None:
+            raise Misuse("this version of standfast cannot perform tools by hand", hint="nothing was changed")
+        return _states.dump_python(await perform(tool, args, by=self._by, reason=reason), mode="json")
+
+    async def start(self, args: Json) -> RunView:
+        return await self.start_agent(str(args["agent"]), args)
+
+    async def start_agent(self, agent: Agent[Any, Any] | str, args: Json) -> RunView:
+        """Start an agent whose code is here, or by the name that a driver has made known."""
+        given: dict[str, Any] = {name: value for name, value in args.items() if name not in ("agent", "state")}
+        if isinstance(agent, str):
+            self._there()
+        handle = await self._runs.start(cast("Any", agent), args.get("state", {}), by=self._by, **given)
+        return await handle.view()
+
+    async def fork(self, run: str, args: Json) -> RunView:
+        given: dict[str, Any] = dict(args)
+        handle = await self.handle(run).fork(**given, by=self._by)
+        return await handle.view()
+
+
+def ids_in(store: Path) -> list[str]:
+    """The ids of the runs in a store, the newest first; for shell completion."""
+
+    async def look() -> list[str]:
+        async with Runtime(store, drive=False) as runs:
+            if not store.exists():
+                return []
+
+            def named(tx: Tx) -> list[str]:
+                found = tx.list_runs(status=None, agent=None, labels=None, needs=None, limit=SEARCHED, before=None)
+                return [id_ for id_, _, _ in found]
+
+            try:
+                return runs.read(named)
+            except UnknownRun:  # a file without tables: somebody is just making it
+                return []
+
+    return asyncio.run(look())
+
+
+def call_json(call: CallRow) -> Json:
+    """A call with what went in and what came out."""
+    return {
+        "id": call.id,
+        "tool": call.tool,
+        "kind": call.kind,
+        "title": call.title,
+        "effect": call.effect,
+        "status": call.status,
+        "step": call.step,
+        "attempt": call.attempt,
+        "since": call.since,
+        "args": loads(call.args),
+        "result": None if call.result is None else from_json(call.result),
+        "error": call.error,
+        "message": call.message,
+        "undo": call.undo,
+    }
+
+
+def _agent_json(name: str, contract: Json) -> Json:
+    return {
+        "name": name,
+        "schema": contract.get("state"),
+        "text_field": contract.get("text_field"),
+        "plan": contract.get("plan") or [],
+    }
+
+
+def _decision(word: str, result: Any) -> Decision:
+    if word == "happened":
+        return Happened(result)
+    return NotHappened() if word == "not_happened" else CheckAgain()
+
+
+def _words(view: RunView) -> str:
+    """What a search by text looks at."""
+    parts = (view.id, view.agent, view.status, view.waiting_for, view.error, *view.labels, *view.labels.values())
+    more = (*(item.title for item in view.plan), *(need.text for need in view.needs))
+    return "\n".join((*parts, *more)).casefold()

@@ -1,0 +1,204 @@
+"""Longer texts for people: a run, its receipt, its events, the list of runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from standfast import events as ev
+from standfast.cli.words import (
+    PLAN_SHAPES,
+    budget_words,
+    count,
+    duration,
+    ended,
+    flying,
+    joined,
+    look_of,
+    need_lines,
+    next_lines,
+    plan_position,
+    short,
+    status_words,
+)
+from standfast.events import Event, TextDelta
+from standfast.records import Json, Receipt, RunView
+from standfast.transcripts import Said
+
+
+def clock(at: float) -> str:
+    """The time of day."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+# --- runs ------------------------------------------------------------------------------------------
+
+
+def by_urgency(views: Sequence[RunView]) -> list[RunView]:
+    """Those that need someone on top, then the live ones; the newest first within each."""
+    return sorted(views, key=lambda view: 0 if view.needs else 2 if ended(view.status) else 1)
+
+
+def run_row(view: RunView) -> tuple[str, str, str, str, str, str]:
+    """A line of the list: status, id, agent, position, elapsed, remark."""
+    position = plan_position(view) or f"step {view.step}"
+    remark = short(view.needs[0].text) if view.needs else short(view.error or view.waiting_for)
+    if view.needs:
+        remark = f"needs you: {remark}"
+    return (f"{look_of(view.status).shape} {status_words(view)}", view.id, view.agent, position, duration(view.elapsed), remark)
+
+
+def run_table(views: Sequence[RunView]) -> list[str]:
+    """The list of runs in columns."""
+    rows = [("STATUS", "RUN", "AGENT", "AT", "ELAPSED", ""), *map(run_row, by_urgency(views))]
+    widths = [max(len(row[n]) for row in rows) for n in range(5)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]).rstrip()
+        for row in rows
+    ]
+
+
+def run_page(view: RunView, options: str = "") -> list[str]:
+    """Everything worth knowing of a run now."""
+    paused = f" (paused {duration(view.paused_for)})" if view.paused_for >= 1 else ""
+    lines = [
+        f"{look_of(view.status).shape} {view.id}  {view.agent}  {status_words(view)}",
+        "  " + joined([f"step {view.step}", f"elapsed {duration(view.elapsed)}{paused}", budget_words(view)], " · "),
+    ]
+    if view.waiting_for:
+        lines.append(f"  waiting for {view.waiting_for}")
+    if view.in_flight:
+        lines.append(f"  in flight: {flying(view.in_flight)}")
+    if view.error:
+        lines.append(f"  error: {view.error}")
+    if view.changed:
+        lines.append(f"  changed meanwhile: {view.changed}")
+    if view.labels:
+        lines.append("  labels: " + ", ".join(f"{name}={value}" for name, value in sorted(view.labels.items())))
+    if view.plan:
+        lines += ["", f"plan {plan_position(view)}"]
+        for item in view.plan:
+            was = f"  (was: {item.was})" if item.was else ""
+            lines.append(f"  {PLAN_SHAPES[item.status]} {item.title}{was}")
+    lines += _frames(view) + _mail(view)
+    if view.needs:
+        lines += ["", "needs you"]
+        lines += [f"  {line}" for need in view.needs for line in need_lines(need, view.id, options)]
+    else:
+        lines += [f"  {line}" for line in next_lines(view, options)]
+    return lines
+
+
+def _frames(view: RunView) -> list[str]:
+    if not view.frames:
+        return []
+    cost = f" ({count(view.held_tokens, 'token')} on hold)" if view.held_tokens else ""
+    lines = ["", f"thoughts{cost}"]
+    return lines + [f"  {frame_words(frame)}" for frame in view.frames]
+
+
+def frame_words(frame: Json) -> str:
+    """A thought: goal, how far it is, and if it is on hold for how long and until when."""
+    held = _seconds(frame.get("held_for"))
+    state = "active" if held is None else f"on hold {duration(held)}"
+    if frame.get("expired"):
+        state += ", expired: going back will be a reconstruction"
+    elif held is not None and (at := _seconds(frame.get("expires_at"))) is not None:
+        state += f", expires {clock(at)}"
+    ordered = f"ordered: {frame.get('ordered')}" if frame.get("ordered") else ""
+    return joined([f"{frame.get('goal')} [{frame.get('id')}]", str(frame.get("place") or ""), state, ordered], " · ")
+
+
+def _seconds(value: JsonValue) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _mail(view: RunView) -> list[str]:
+    if not view.mail:
+        return []
+    lines = ["", "mail"]
+    for letter in view.mail[-10:]:
+        became = f"read in step {letter.step}" if letter.status == "consumed" else letter.disposition
+        why = f" ({letter.reason})" if letter.reason else ""
+        lines.append(f"  {letter.kind} from {letter.by or 'someone'}: {short(letter.text, 60)}  [{became}{why}]")
+    return lines
+
+
+# --- receipts ----------------------------------------------------------------------------------------
+
+
+def receipt_page(receipt: Receipt) -> list[str]:
+    """What a stop did: finished, aborted, undone, left behind (R9)."""
+    took = max(0.0, receipt.settled_at - receipt.accepted_at)
+    who = f" by {receipt.by}" if receipt.by else ""
+    why = f": {receipt.reason}" if receipt.reason else ""
+    trigger = f" [{receipt.trigger}]" if receipt.trigger not in ("", "user") else ""
+    lines = [
+        f"receipt of {receipt.run}: {receipt.status}{who}{why}{trigger}",
+        f"  asked {clock(receipt.asked_at)}, settled {took:.2f} s after it was accepted",
+        f"  {count(receipt.finished_steps, 'step')} finished and kept",
+    ]
+    for flight in receipt.in_flight:
+        tokens = f", {'about ' if flight.estimated else ''}{count(flight.tokens, 'token')}" if flight.tokens else ""
+        lines.append(f"  in flight: {flight.call.title or flight.call.tool}: {flight.outcome.replace('_', ' ')}{tokens}")
+    for undone in receipt.undone:
+        why = f" ({undone.reason})" if undone.reason else ""
+        lines.append(f"  undo of {undone.call.title or undone.call.tool}: {undone.outcome.replace('_', ' ')}{why}")
+    if receipt.kept:
+        lines.append(f"  kept: {', '.join(call.title or call.tool for call in receipt.kept)}")
+    lines += [f"  left behind: {one.what} ({one.why})" for one in receipt.residue]
+    lines.append(f"  calls begun after it was accepted: {receipt.calls_after_cancel}")
+    if receipt.usage.tokens or receipt.usage.cost:
+        cost = f", cost {receipt.usage.cost:.3g}" if receipt.usage.cost else ""
+        lines.append(f"  used: {count(receipt.usage.tokens, 'token')}{cost}")
+    if receipt.partial_output:
+        lines += ["  partial output kept:", *(f"    {line}" for line in receipt.partial_output.splitlines()[-12:])]
+    return lines
+
+
+# --- what was said and done ----------------------------------------------------------------------------
+
+
+def transcript_page(said: Sequence[Said]) -> list[str]:
+    """What was said, call by call."""
+    lines: list[str] = []
+    for one in said:
+        cut = "  (cut: this is what had come)" if one.partial else ""
+        lines.append(f"── {one.tool or one.call}{cut}")
+        if one.reasoning:
+            lines += [f"  ~ {line}" for line in one.reasoning.splitlines()]
+        lines += [f"  {line}" for line in one.text.splitlines()]
+    return lines or ["nothing was said"]
+
+
+def event_line(event: Event | TextDelta) -> str:
+    """An event on one line."""
+    if isinstance(event, TextDelta):
+        return event.text
+    return f"{event.seq:>5} {clock(event.at)} {event.type.replace('_', ' '):<16} {_about(event)}".rstrip()
+
+
+def _about(event: Event) -> str:  # noqa: PLR0911 - one line a kind
+    match event:
+        case ev.CallStarted():
+            return f"{event.title or event.tool} {short(event.args, 60)} [{event.effect}] {event.call}"
+        case ev.CallFinished():
+            return f"{short(event.result, 60)} {event.call}"
+        case ev.TextFlushed():
+            return short(event.text)
+        case ev.RunCancelled():
+            return f"{count(event.receipt.finished_steps, 'step')} finished"
+        case ev.PlanChanged():
+            return "  ".join(f"{PLAN_SHAPES[item.status]} {item.title}" for item in event.plan)
+        case ev.StepFailed() | ev.RunFailed():
+            return event.error
+        case ev.RunPaused():
+            return joined([", ".join(event.holds), event.text], ": ")
+        case ev.CancelAsked() | ev.PauseAsked() | ev.ResumeAsked() | ev.StateEdited() | ev.RewindAsked():
+            flight = getattr(event, "in_flight", ())
+            return joined([f"by {event.by}" if event.by else "", event.reason, f"in flight: {flying(flight)}" if flight else ""])
+        case _:
+            shown = {k: v for k, v in ev.plain(event).items() if k not in ("seq", "at", "run", "type", "status", "attempt")}
+            return " ".join(f"{name}={short(value, 60)}" for name, value in shown.items() if value not in (None, "", [], {}))

@@ -1,0 +1,269 @@
+"""Runs behind a server: the same as with a store file, over its REST interface."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ipaddress
+import json
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from standfast.cli.access import Wanted
+from standfast.cli.codes import Unreachable
+from standfast.cli.sse import Stream
+from standfast.errors import CallFailed, Misuse, RunIdTaken, StandfastError, StoreBusy, UnknownAgent, UnknownRun, WrongState
+from standfast.events import Event, RunCancelled, RunDone, RunFailed, TextDelta
+from standfast.records import ENDED, Answer, Json, Receipt, RunView
+from standfast.shapes import answer_from, event_from, receipt_from, said_from, view_from
+from standfast.transcripts import Said
+
+ENDINGS = (RunDone, RunCancelled, RunFailed)
+SECONDS = 30.0  # a server that says nothing for so long is not there
+_KINDS: dict[str, type[StandfastError]] = {
+    kind.__name__: kind for kind in (UnknownRun, UnknownAgent, WrongState, RunIdTaken, StoreBusy, CallFailed)
+}
+
+
+@asynccontextmanager
+async def opened(url: str, token: str | None, *, insecure: bool = False) -> AsyncIterator[RemoteAccess]:
+    """The runs of a server."""
+    yield RemoteAccess(url, token, insecure=insecure)
+
+
+class RemoteAccess:
+    """One server. A connection a request: nothing is kept open that could be lost."""
+
+    def __init__(self, url: str, token: str | None, *, insecure: bool = False) -> None:
+        self._url = _checked(url, token, insecure)
+        self._token = token
+
+    @property
+    def where(self) -> str:
+        return self._url.geturl().rstrip("/")
+
+    @property
+    def options(self) -> str:
+        return f" --url {self.where}"
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    async def list(self, wanted: Wanted) -> list[RunView]:
+        query: dict[str, Any] = {"limit": wanted.limit}
+        if wanted.status:
+            query["status"] = ",".join(wanted.status)
+        if wanted.agent is not None:
+            query["agent"] = wanted.agent
+        if wanted.labels:
+            query["label"] = ",".join(f"{name}:{value}" for name, value in wanted.labels.items())
+        if wanted.needs is not None:
+            query["needs"] = "true" if wanted.needs else "false"
+        if wanted.text:
+            query["text"] = wanted.text
+        body = await self._get("/api/runs", query)
+        return [_readable(view) for view in body["runs"]]
+
+    async def view(self, run: str) -> RunView:
+        return _readable(await self._get(_path(run)))
+
+    async def state(self, run: str, step: int | None = None) -> Any:
+        return await self._get(f"{_path(run)}/state", {} if step is None else {"step": step})
+
+    async def transcript(self, run: str) -> list[Said]:
+        return said_from((await self._get(f"{_path(run)}/transcript"))["transcript"])
+
+    async def receipt(self, run: str) -> Receipt | None:
+        status, body = await self._ask("GET", f"{_path(run)}/receipt")
+        if status == 409:
+            return None
+        _raise_for(status, body)
+        return receipt_from(body)
+
+    async def result(self, run: str) -> Any:
+        status, body = await self._ask("GET", f"{_path(run)}/result")
+        if status == 409:
+            return None
+        _raise_for(status, body)
+        return body["result"]
+
+    async def calls(self, run: str) -> list[Json]:
+        return cast("list[Json]", (await self._get(f"{_path(run)}/calls"))["calls"])
+
+    async def record(self, run: str, after: int = 0) -> list[Event]:
+        found: list[Event] = []
+        while page := (await self._get(f"{_path(run)}/record", {"after": after}))["events"]:
+            found += [cast("Event", event_from(event)) for event in page]
+            after = found[-1].seq
+        return found
+
+    async def events(self, run: str, after: int = 0) -> AsyncGenerator[Event | TextDelta, None]:
+        path = f"{_path(run)}/events?{urlencode({'after': after})}"
+        async with self._stream(path) as stream:
+            async for data in stream.messages():
+                event = event_from(cast("Json", from_json(data)))
+                yield event
+                if isinstance(event, ENDINGS):
+                    return
+        if (await self.view(run)).status not in ENDED:
+            raise self._lost(ConnectionError("the server has ended the stream"))
+
+    async def changed(self, seconds: float) -> None:
+        async with self._stream("/api/events") as stream:
+            try:
+                async with asyncio.timeout(seconds):
+                    async for _ in stream.messages():
+                        return
+            except TimeoutError:
+                return
+
+    async def agents(self) -> list[Json]:
+        return cast("list[Json]", (await self._get("/api/agents"))["agents"])
+
+    # --- doing ------------------------------------------------------------------------------------
+
+    async def verb(self, run: str, name: str, args: Json) -> Answer:
+        status, body = await self._ask("POST", f"{_path(run)}/{name}", args)
+        if status == 409 and isinstance(body.get("answer"), dict):
+            return answer_from(body["answer"])
+        _raise_for(status, body)
+        return answer_from(body)
+
+    async def perform(self, run: str, tool: str, args: Json, reason: str) -> Any:
+        status, body = await self._ask("POST", f"{_path(run)}/perform", {"tool": tool, "args": args, "reason": reason})
+        _raise_for(status, body)
+        return body.get("result")
+
+    async def start(self, args: Json) -> RunView:
+        status, body = await self._ask("POST", "/api/runs", args)
+        _raise_for(status, body)
+        return _readable(body)
+
+    async def fork(self, run: str, args: Json) -> RunView:
+        status, body = await self._ask("POST", f"{_path(run)}/fork", args)
+        _raise_for(status, body)
+        return _readable(body)
+
+    # --- over the wire ----------------------------------------------------------------------------
+
+    async def _get(self, path: str, query: Json | None = None) -> Any:
+        status, body = await self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
+        _raise_for(status, body)
+        return body
+
+    async def _ask(self, method: str, path: str, body: Json | None = None) -> tuple[int, Any]:
+        return await asyncio.to_thread(self._request, method, path, body)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=SECONDS, context=ssl.create_default_context())
+        return http.client.HTTPConnection(host, port, timeout=SECONDS)
+
+    def _headers(self) -> dict[str, str]:
+        known = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        return {"Accept": "application/json", "User-Agent": "standfast", **known}
+
+    def _request(self, method: str, path: str, body: Json | None) -> tuple[int, Any]:
+        connection = self._connection()
+        headers = self._headers() | ({} if body is None else {"Content-Type": "application/json"})
+        try:
+            connection.request(method, self._url.path.rstrip("/") + path, None if body is None else to_json(body), headers)
+            response = connection.getresponse()
+            raw = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._lost(error) from error
+        finally:
+            connection.close()
+        try:
+            return response.status, from_json(raw) if raw.strip() else {}
+        except ValueError as error:
+            raise Unreachable(
+                f"{self.where} does not answer as a standfast server ({response.status})", hint="check the address"
+            ) from error
+
+    @asynccontextmanager
+    async def _stream(self, path: str) -> AsyncIterator[Stream]:
+        connection = self._connection()
+        headers = self._headers() | {"Accept": "text/event-stream"}
+        stream = Stream(connection, self._url.path.rstrip("/") + path, headers, self._lost)
+        try:
+            status, raw = await stream.begin()
+            if status != 200:
+                _raise_for(status, _problem(raw))
+            yield stream
+        finally:
+            await stream.close()
+
+    def _lost(self, error: Exception) -> Unreachable:
+        return Unreachable(
+            f"{self.where} cannot be reached: {error or type(error).__name__}",
+            hint="is the server running (standfast serve), and is the address right? Its runs are not touched by this",
+        )
+
+
+def _checked(url: str, token: str | None, insecure: bool) -> SplitResult:
+    """An address to which a token may be sent."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Misuse(f"{url!r} is no address of a server", hint="write it as http://127.0.0.1:8000")
+    if parts.query or parts.fragment or parts.username or parts.password:
+        raise Misuse("the address carries more than a place", hint="give the token by --token-file or $STANDFAST_TOKEN")
+    if token and parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname):
+        raise Misuse(
+            f"the token would travel to {parts.hostname} in the clear",
+            hint="use https://, or --insecure if something else protects the way there; nothing was sent",
+        )
+    return parts
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _path(run: str) -> str:
+    return f"/api/runs/{quote(run, safe='')}"
+
+
+def _problem(raw: bytes) -> Json:
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        return {}
+    return cast("Json", found) if isinstance(found, dict) else {}
+
+
+def _readable(body: Any) -> RunView:
+    try:
+        return view_from(body)
+    except (ValidationError, AttributeError) as error:
+        raise Unreachable(
+            f"the server shows runs in a way that this standfast does not know: {error}",
+            hint="use the same version of standfast here as there",
+        ) from error
+
+
+def _raise_for(status: int, body: Any) -> None:
+    """The error that a problem stands for."""
+    if status < 400:
+        return
+    problem: Json = cast("Json", body) if isinstance(body, dict) else {}
+    detail = str(problem.get("detail") or f"the server answered {status}")
+    hint = str(problem.get("hint") or "")
+    kind = str(problem.get("type") or "").rpartition(":")[2]
+    if status in (401, 403):
+        more = "give the token that the server printed: --token-file FILE or $STANDFAST_TOKEN"
+        raise Unreachable(detail, hint=more if status == 401 else hint)
+    if kind in _KINDS:
+        raise _KINDS[kind](detail, hint=hint)
+    if status >= 500:
+        raise Unreachable(detail, hint=hint)
+    raise Misuse(detail, hint=hint)

@@ -1,0 +1,150 @@
+"""Where `standfast run` writes: a terminal with a live part at the bottom, or plain lines for files and pipes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Final, Protocol, TextIO
+
+from standfast.cli.words import Colour
+
+_CODES: Final[dict[Colour | None, str]] = {
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+    "white": "37",
+    "bright_black": "90",
+}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+INDENT = "    "
+
+
+def harmless(text: str) -> str:
+    """Text of agents and models without control characters: they must not steer the terminal."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\t", "    "))
+
+
+class Screen(Protocol):
+    """Permanent lines, a stream of text, and a live part that is replaced."""
+
+    live: bool
+
+    def line(self, text: str, colour: Colour | None = None) -> None:
+        """A line that stays."""
+        ...
+
+    def stream(self, text: str) -> None:
+        """More of a text that is being said."""
+        ...
+
+    def end_stream(self) -> None:
+        """The text has ended, or something else is said."""
+        ...
+
+    def bottom(self, lines: Sequence[str]) -> None:
+        """The live part, from now on."""
+        ...
+
+
+class PlainScreen:
+    """Whole lines only, no colours."""
+
+    live = False
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self._text = ""
+
+    def line(self, text: str, colour: Colour | None = None) -> None:
+        self.end_stream()
+        self._write(harmless(text))
+
+    def stream(self, text: str) -> None:
+        *whole, self._text = (self._text + harmless(text)).split("\n")
+        for line in whole:
+            self._write(INDENT + line)
+
+    def end_stream(self) -> None:
+        if self._text:
+            self._write(INDENT + self._text)
+            self._text = ""
+
+    def bottom(self, lines: Sequence[str]) -> None:
+        """Files have no live part."""
+
+    def _write(self, line: str) -> None:
+        self._out.write(line.rstrip() + "\n")
+        self._out.flush()
+
+
+class TerminalScreen:
+    """Lines scroll away above a live part: the line being said, the plan, the state of the run."""
+
+    live = True
+
+    def __init__(self, out: TextIO | None = None, *, colours: bool = True) -> None:
+        self._out = out or sys.stdout
+        self._colours = colours
+        self._text = ""
+        self._bottom: list[str] = []
+        self._drawn = 0  # lines of the live part that are on the screen
+
+    def line(self, text: str, colour: Colour | None = None) -> None:
+        self.end_stream()
+        self._above([self._coloured(one, colour) for one in self._wrapped(harmless(text))])
+
+    def stream(self, text: str) -> None:
+        *whole, last = (self._text + harmless(text)).split("\n")
+        lines = [part for one in whole for part in self._wrapped(INDENT + one)]
+        *more, rest = self._wrapped(INDENT + last)
+        self._text = last if not more else rest[len(INDENT) :] if rest.startswith(INDENT) else rest
+        self._above([*lines, *more])
+
+    def end_stream(self) -> None:
+        if self._text:
+            text, self._text = self._text, ""
+            self._above([INDENT + text])
+
+    def bottom(self, lines: Sequence[str]) -> None:
+        self._bottom = [harmless(line) for line in lines]
+        self._above([])
+
+    def _above(self, lines: Sequence[str]) -> None:
+        """Write above the live part, and the live part anew."""
+        columns, rows = shutil.get_terminal_size((80, 24))
+        shown = [INDENT + self._text] if self._text else []
+        shown += [line[: columns - 1] for line in self._bottom[-max(1, rows - 3) :]]
+        back = f"\x1b[{self._drawn}A" if self._drawn else ""
+        self._out.write(f"\r{back}\x1b[J" + "".join(f"{line}\n" for line in (*lines, *shown)))
+        self._out.flush()
+        self._drawn = len(shown)
+
+    def _wrapped(self, text: str) -> list[str]:
+        """As the terminal would break it, so that the live part is found again."""
+        columns = max(20, shutil.get_terminal_size((80, 24)).columns) - 1
+        lines: list[str] = []
+        for line in text.split("\n"):
+            while len(line) > columns:
+                cut = line.rfind(" ", columns // 2, columns)
+                cut = cut if cut > 0 else columns
+                lines.append(line[:cut])
+                line = INDENT + line[cut:].lstrip()
+            lines.append(line)
+        return lines
+
+    def _coloured(self, text: str, colour: Colour | None) -> str:
+        code = _CODES.get(colour) if self._colours else None
+        return f"\x1b[{code}m{text}\x1b[0m" if code else text
+
+
+def screen_for(out: TextIO) -> Screen:
+    """The screen that fits where the output goes."""
+    if out.isatty() and os.environ.get("TERM") != "dumb":
+        return TerminalScreen(out, colours="NO_COLOR" not in os.environ)
+    return PlainScreen(out)

@@ -1,0 +1,65 @@
+"""The app of `standfast watch`. Leaving it detaches: runs go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+
+from standfast.cli.access import Access, Opened, find
+from standfast.tui.dialogs import TextDialog
+from standfast.tui.run_screen import RunScreen
+from standfast.tui.runs_screen import RunsScreen
+
+HELP = """\
+p        pause, or resume what is paused
+r        redirect: rewrite what it does next
+x x      cancel (the second x within three seconds)
+m        write a message
+a        answer what it needs
+e        edit the state of a paused run
+s        take one step of a paused run
+f        fork: a new run from this one
+1 ... 7  panes: output, calls, thoughts, mail, state, receipt, record
+Enter    details of a call, or of a thought
+Escape   back to the list, or out of a field
+q        detach: the run goes on
+"""
+
+
+class WatchApp(App[None]):
+    """Runs of a store or a server: the list, and one run at a time."""
+
+    CSS_PATH = "watch.tcss"
+    TITLE = "standfast"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("q", "detach", "Detach"),
+        ("question_mark", "help", "Help"),
+    ]
+
+    def __init__(self, opened: Callable[[], Opened], run: str | None = None) -> None:
+        super().__init__()
+        self._opened = opened
+        self._run = run
+        self._stack = AsyncExitStack()
+        self.access: Access | None = None
+
+    async def on_mount(self) -> None:
+        self.access = await self._stack.enter_async_context(self._opened())
+        await self.push_screen(RunsScreen(self.access))
+        if self._run is not None:
+            view = await find(self.access, self._run)
+            await self.push_screen(RunScreen(self.access, view.id))
+
+    async def on_unmount(self) -> None:
+        await self._stack.aclose()
+
+    def action_detach(self) -> None:
+        self.exit()
+
+    def action_help(self) -> None:
+        self.push_screen(TextDialog("keys", HELP))
