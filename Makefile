@@ -4,14 +4,18 @@ VENV    ?= .venv
 WORKERS ?= 2
 RUN     := $(VENV)/bin/python
 
-.PHONY: test demo check format docs page bench bench-thinking soak clean
+.PHONY: test demo show check format docs page bench bench-thinking soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
 	$(RUN) -m pytest -n $(WORKERS)
 	$(VENV)-mcp1/bin/python -m pytest -n $(WORKERS) tests/adapters/mcp
 
-demo: $(VENV)/.installed
-	$(RUN) -m examples.demo
+demo: $(VENV)/.demo-installed
+	@$(RUN) -m examples.demo
+
+# A run that is paused, killed with kill -9, redirected, resumed and cancelled, in the terminal.
+show: $(VENV)/.installed
+	$(RUN) -m examples.show
 
 check: $(VENV)/.check-installed
 	$(RUN) -m ruff check .
@@ -55,6 +59,12 @@ clean:
 $(VENV)/.installed: $(VENV)/.made pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
+
+# The real small model where it can be had; without it the demo's agents say fixed lines, and the page says so.
+$(VENV)/.demo-installed: $(VENV)/.made pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[server,tui,local]'
+	-$(VENV)/bin/standfast model install
+	@touch $@ $(VENV)/.installed
 
 $(VENV)/.test-installed: $(VENV)/.made pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test]'

@@ -1,4 +1,4 @@
-"""The pipeline of the demo, and the process that drives it: python -m examples.demo_letters STORE WORLD PACE."""
+"""The pipeline of the show, and the process that drives it: python -m examples.show_letters STORE WORLD PACE."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def drive(store: str, world: World) -> None:
 
 if __name__ == "__main__":
     # Imported by its own name: a tool belongs to its module, and this one is called __main__ now.
-    from examples import demo_letters
+    from examples import show_letters
 
     store, world, pace = sys.argv[1:]
-    asyncio.run(demo_letters.drive(store, demo_letters.World(Path(world), float(pace))))
+    asyncio.run(show_letters.drive(store, show_letters.World(Path(world), float(pace))))

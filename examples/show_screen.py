@@ -1,4 +1,4 @@
-"""What the demo prints: coloured and redrawn in place on a terminal, plain lines anywhere else."""
+"""What the show prints: coloured and redrawn in place on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
