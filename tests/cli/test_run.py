@@ -183,7 +183,7 @@ def test_a_killed_driver_is_named_by_the_doctor_and_the_run_goes_on(tmp_path: Pa
     assert "its runs (x)" in doctor.stdout
     assert standfast_process("cancel", "x", cwd=tmp_path).returncode == 0
     late = standfast_process("run", "--resume", "x", f"{AGENTS}:steps", cwd=tmp_path)
-    assert late.returncode in (4, 7), late.stdout
+    assert late.returncode == 7, late.stdout  # it was cancelled meanwhile, and this driver has settled it
     assert standfast_process("receipt", "x", "--wait", cwd=tmp_path).returncode == 0
 
 

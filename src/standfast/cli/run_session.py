@@ -187,6 +187,7 @@ class Session:
         if not line:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             return
+        self._screen.typed()
         if self._open is not None:
             self._answering = asyncio.get_running_loop().create_task(self._answer(self._open, line.strip()))
 

@@ -12,6 +12,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Button, DataTable, Input, Static, TabbedContent, TextArea
 
@@ -117,6 +118,8 @@ class RunScreen(Screen[None]):
                 await self._show(await self._access.view(self.run_id))
             except StandfastError as error:
                 self._notice(f"{error.message}; trying again", bad=True)
+            except NoMatches:
+                return  # the screen is being taken down
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._news.wait()
@@ -164,7 +167,7 @@ class RunScreen(Screen[None]):
     # --- what a person does ---------------------------------------------------------------------------
 
     def on_bar_pressed(self, event: Bar.Pressed) -> None:
-        match event.control:
+        match event.which:
             case "pause":
                 self.action_pause()
             case "redirect":
@@ -311,9 +314,9 @@ class RunScreen(Screen[None]):
         self.app.push_screen(RunScreen(self._access, view.id))
 
     def _notice(self, text: str, *, bad: bool = False) -> None:
-        notice = self.query_one("#notice", Static)
-        notice.set_class(bad, "bad")
-        notice.update(Text(short(text, 300)))
+        for notice in self.query("#notice").results(Static):  # none, once the screen is being taken down
+            notice.set_class(bad, "bad")
+            notice.update(Text(short(text, 300)))
 
 
 def _call_text(model: RunModel, key: str) -> str:
