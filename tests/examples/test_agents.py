@@ -64,7 +64,10 @@ async def test_churn_that_is_cancelled_takes_its_draft_back(runs: Runtime, world
     receipt = await run.settled(timeout=30)
     assert (world / "drafts/churn-May.md").read_text() == "last year's memo"
     assert files(world) == {"drafts/churn-May.md"}
-    assert {undone.call.tool: undone.outcome for undone in receipt.undone} == {"write_draft": "undone", "lock_month": "undone"}
+    assert {undone.call.tool: undone.outcome for undone in receipt.undone} == {
+        "write_draft": "undone",
+        "lock_month": "undone",
+    }
     assert receipt.finished_steps == 3
     assert receipt.calls_after_cancel == 0
 
@@ -185,5 +188,3 @@ async def test_churn_thinks_with_the_real_model_where_it_is_installed(
         run = await runs.start(churn, {"month": "May"})
         result = await run.result(timeout=100)
     assert len(result.memo.split()) > 20
-
-

@@ -121,6 +121,8 @@ async def send_parcel(run: Run[Order]) -> None:
     await run.call(send(run.state.item))
 
 
-writer = LLMAgent("writer", model=models.scripted("Once upon a time there was a run that could be stopped.", delay=0.02, again=True))
+writer = LLMAgent(
+    "writer", model=models.scripted("Once upon a time there was a run that could be stopped.", delay=0.02, again=True)
+)
 
 AGENTS = [counter, wedger, shop, writer]

@@ -275,7 +275,9 @@ async def test_the_list_has_those_that_need_someone_on_top_and_opens_one(runs: R
     other = await slow(runs, id="reads")
     app = watching()
     async with app.run_test(size=(100, 24)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunsScreen) and app.screen.query_one(DataTable).row_count == 2)
+        await until(
+            pilot, lambda: isinstance(app.screen, RunsScreen) and app.screen.query_one(DataTable).row_count == 2
+        )
         assert isinstance(app.screen, RunsScreen)
         first = app.screen.chosen()
         assert first is not None
@@ -331,7 +333,9 @@ async def test_a_server_that_goes_away_is_said_to_be_away(tmp_path_factory: pyte
             await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
             await asyncio.to_thread(one.close)
             await until(pilot, lambda: "trying again" in text(app, "#notice"))
-            two = await asyncio.to_thread(lambda: Server(folder, "--token", token, "--port", port, agents=agents).ready())
+            two = await asyncio.to_thread(
+                lambda: Server(folder, "--token", token, "--port", port, agents=agents).ready()
+            )
             await pilot.press("p")
             await until(pilot, lambda: "paused (user)" in bar(app))
             assert isinstance(app.screen, RunScreen)

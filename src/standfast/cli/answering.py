@@ -107,5 +107,3 @@ def abandon(place: Place, asked: Json, run: str, frame: str) -> None:
 def return_to(place: Place, asked: Json, run: str, frame: str) -> None:
     """Send the run back to a thought on hold, by its id or goal."""
     do(place, run, "return_to", {"frame": frame, **asked})
-
-

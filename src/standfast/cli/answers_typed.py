@@ -45,5 +45,3 @@ def _json(typed: str) -> Any:
         return from_json(typed, allow_inf_nan=False)
     except ValueError as error:
         raise Misuse(f"this is not JSON: {error}", hint="nothing was changed") from error
-
-

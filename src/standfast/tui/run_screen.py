@@ -133,7 +133,9 @@ class RunScreen(Screen[None]):
         self.query_one(Plan).show(view)
         panes = self.query_one(Panes)
         panes.show(view)
-        self.query_one("#headline", Static).update(Text(f"{view.agent} · {view.id} · {self._access.where} · ? keys", no_wrap=True))
+        self.query_one("#headline", Static).update(
+            Text(f"{view.agent} · {view.id} · {self._access.where} · ? keys", no_wrap=True)
+        )
         self._show_needs(view)
         if view.seq != self._state_seq and not panes.editing:
             self._state_seq = view.seq
@@ -331,5 +333,3 @@ def _call_text(model: RunModel, key: str) -> str:
     parts.append(f"\narguments\n{json.dumps(call.args, indent=2, ensure_ascii=False)}")
     parts.append(f"\nresult\n{json.dumps(call.result, indent=2, ensure_ascii=False)}")
     return "\n".join(parts)
-
-

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 if find_spec("mcp") is None:
     raise ModuleNotFoundError('the MCP SDK is not installed: pip install "standfast[mcp]"', name="mcp")
 
-from standfast.adapters.mcp.asking import ToolError  # noqa: E402 - it needs the SDK
-from standfast.adapters.mcp.server import MCPServer, http, stdio  # noqa: E402
+from standfast.adapters.mcp.asking import ToolError
+from standfast.adapters.mcp.server import MCPServer, http, stdio
 
 __all__ = ["MCPServer", "ToolError", "http", "stdio"]
