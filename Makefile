@@ -4,7 +4,7 @@ VENV    ?= .venv
 WORKERS ?= 2
 RUN     := $(VENV)/bin/python
 
-.PHONY: test demo check format docs bench bench-thinking soak clean
+.PHONY: test demo check format docs page bench bench-thinking soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
 	$(RUN) -m pytest -n $(WORKERS)
@@ -21,6 +21,8 @@ check: $(VENV)/.check-installed
 	$(VENV)/bin/lint-imports --no-cache
 	$(RUN) docs/generate_tables.py --check
 	$(RUN) docs/generate_reference.py --check
+	$(RUN) page/generate_types.py --check
+	$(RUN) page/check_built.py
 
 format: $(VENV)/.check-installed
 	$(RUN) -m ruff check --fix .
@@ -29,6 +31,11 @@ format: $(VENV)/.check-installed
 docs: $(VENV)/.installed
 	$(RUN) docs/generate_tables.py
 	$(RUN) docs/generate_reference.py
+
+# Needs node and npm; what it builds is committed, so that nothing else does.
+page: $(VENV)/.installed
+	$(RUN) page/generate_types.py
+	$(RUN) page/check_built.py --write
 
 # The peers we measure ourselves against live apart: their dependencies must not shape ours.
 bench: $(VENV)-bench/.bench-installed

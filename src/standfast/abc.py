@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from standfast.events import Event
 from standfast.quick_events import Quick
@@ -134,6 +134,10 @@ class Tx(Protocol):
     def calls_of_step(self, n: int, epoch: int, step: int) -> list[CallRow]: ...
 
     def calls(self, n: int) -> list[CallRow]: ...
+
+    def move_step(self, n: int, epoch: int, step: int) -> None:
+        """The agent's calls of this step belong to the next one: a person's step has come before it."""
+        ...
 
     def ledger(self, n: int) -> list[CallRow]: ...
 
@@ -267,6 +271,13 @@ class Provider(Protocol):
         stream is silent. It must not retry by itself.
         """
         ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A provider that knows what tokens cost."""
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float: ...
 
 
 class Model(Protocol):

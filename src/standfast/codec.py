@@ -59,6 +59,12 @@ _NO_FLOAT = frozenset(
 )
 
 
+# Core schema types whose JSON tells what was written, if it is read strictly (a key of a dict does not).
+_UNMISTAKABLE = frozenset(
+    {"str", "int", "bool", "none", "list", "nullable", "default", "model", "model-fields", "model-field"}
+)
+
+
 class Codec(Generic[T]):
     """JSON for values of one type. What dumps without an error loads again."""
 
@@ -81,6 +87,7 @@ class Codec(Generic[T]):
                 hint="use list[...] for it, or Json (a plain dict) for types of a provider's SDK",
             )
         self._may_hold_floats = not kinds.keys() <= _NO_FLOAT
+        self._unmistakable = kinds.keys() <= _UNMISTAKABLE and kinds["model"] <= 1
         self._class: type[Any] | None = type_ if isinstance(type_, type) and is_model(type_) else None
         # Other classes than declared can sit in fields that are models.
         self._may_hold_others = kinds["model"] + kinds["dataclass"] > (self._class is not None)
@@ -232,8 +239,12 @@ class StateCodec(Codec[T]):
     def round_trip(self, value: T, fetch: Fetch, *, home: object = None) -> tuple[bytes, list[LogRows], T]:
         """dump_state, and the state as a new process would load it; rows in memory stay there."""
         if not self.has_logs:
-            raw = self.write(value, None)
-            return raw, [], self.load(raw, None)
+            raw = self.write(value, None, quiet=self._unmistakable)
+            try:
+                return raw, [], self._from_json(raw, strict=self._unmistakable or None, by_alias=False, by_name=True)
+            except ValidationError:  # the serializer says it better
+                raw = self.write(value, None)
+                return raw, [], self.load(raw, None)
         dumping = Dumping(home)
         raw = self.write(value, dumping)
         return raw, dumping.rows, self.load(raw, Loading(fetch, home, dumping.near))

@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.errors import Fenced
 from standfast.events import Event
 from standfast.log_places import LogRows
-from standfast.quick_events import Quick, QuickFinished, QuickStarted, QuickStep
-from standfast.records import CallRef, Spent
+from standfast.quick_events import Quick, call_finished, call_started, step_finished
+from standfast.records import CallRef, Spent, Status
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt
 
@@ -30,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Boundary:
+class Boundary(Quick):
     """The end of a step: the snapshot before the next one."""
 
     scope: Attempt
@@ -42,9 +44,18 @@ class Boundary:
     changes: int = 0  # how many changes of its commit are of the step it ends; the rest are of the next
     notes: int = 0  # the same for events
 
+    def json(self, seq: int, at: bytes) -> bytes:
+        return step_finished(seq, at, self.step, self.attempt)
+
+    def counts(self, row: RunRow) -> bool:
+        """May it be kept? Attempts alone do not tell: a redirect gives the step before it the number of this one."""
+        soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
+        going = row.status in ("running", "pausing") or soft
+        return going and row.step == self.step and row.attempt == self.attempt and row.doc.target is None
+
 
 @dataclass(slots=True)
-class Admission:
+class Admission(Quick):
     """A call that wants to begin."""
 
     ref: CallRef
@@ -58,16 +69,23 @@ class Admission:
     admitted: bool | None = None
     orphaned: bool = False  # its caller was cancelled while it was being committed
 
+    def json(self, seq: int, at: bytes) -> bytes:
+        return call_started(seq, at, self.ref, self.args, self.attempt, self.why)
+
 
 @dataclass(slots=True)
-class Ended:
+class Ended(Quick):
     """A call that has ended, one way or another."""
 
     id: str
-    event: Event | Quick
     row: CallRow | None  # what the journal must keep if no boundary covers it
     known: bool  # the row is in the store already
+    event: Event | None = None  # None: it has finished
+    result: bytes = b""
     make_row: Callable[[], CallRow] | None = None  # for a row that is seldom needed
+
+    def json(self, seq: int, at: bytes) -> bytes:
+        return call_finished(seq, at, self.id, self.result)
 
 
 class StepCommit:
@@ -75,7 +93,7 @@ class StepCommit:
 
     __slots__ = (
         *("admissions", "boundary", "boundary_refused", "change", "done", "ended", "error", "notes", "row"),
-        *("session", "spent", "tried", "waiters"),
+        *("seconds", "session", "spent", "tried", "waiters"),
     )
 
     def __init__(self, session: Session) -> None:
@@ -84,7 +102,8 @@ class StepCommit:
         self.boundary: Boundary | None = None
         self.admissions: list[Admission] = []
         self.notes: list[Event] = []
-        self.spent = Spent()
+        self.spent: Spent | None = None  # tokens, cost and calls of children: ordinary steps use none
+        self.seconds = 0.0
         self.change: list[Callable[[RunDoc], None]] = []
         self.waiters: list[asyncio.Future[None]] = []
         self.row: RunRow | None = None
@@ -95,11 +114,18 @@ class StepCommit:
 
     # --- in the event loop ------------------------------------------------------------------
 
+    def use(self, used: Spent) -> None:
+        """Count what a call, or a child run, has used."""
+        if used.tokens or used.cost or used.calls:
+            if self.spent is None:
+                self.spent = Spent()
+            budgets.add(self.spent, used)
+
     def seal(self) -> None:
         session = self.session
         if session.pending is self:
             session.pending = None
-        self.spent.seconds += session.running_seconds()
+        self.seconds = session.running_seconds()
 
     async def wait(self) -> None:
         """Until it is durable; raises Fenced if the run is somebody else's now."""
@@ -132,9 +158,8 @@ class StepCommit:
 
     def perform(self, tx: Tx) -> None:
         session = self.session
-        row = session.row.copy()
+        row = session.row
         if row.fence == session.fence and self._write(tx, row):
-            self.row = row
             return
         fresh = tx.run_n(row.n)
         assert fresh is not None, f"run {row.id} is gone"
@@ -145,52 +170,54 @@ class StepCommit:
             raise Fenced(f"run {row.id} is driven by another process now")
         if not self._write(tx, fresh):
             raise AssertionError(f"run {row.id} moved inside a transaction")
-        self.row = fresh
 
     def _write(self, tx: Tx, row: RunRow) -> bool:
-        seq = row.seq
+        """One row of the record after `row`, which is not changed: `self.row` is how the run stands then."""
         events: list[Event | Quick] = []
+        in_flight = row.in_flight
         if self.ended:
             gone = {e.id for e in self.ended}
-            row.in_flight = [c for c in row.in_flight if c.id not in gone]
-            events += [e.event for e in self.ended]
+            in_flight = [c for c in in_flight if c.id not in gone]
+            events += [e.event or e for e in self.ended]
         ending = len(self.notes) if self.boundary is None else self.boundary.notes
-        events += self.notes[:ending]
+        if self.notes:
+            events += self.notes[:ending]
         boundary = self._boundary(tx, row, events)
-        events += self._of_next_step(self.notes[ending:])
-        admitted = self._admit(row, events)
-        self._count(row, len(admitted), boundary)
-        mine = self.spent
-        if mine.tokens or mine.cost or mine.calls:
-            usage = ev.UsageCounted(
-                input_tokens=mine.input_tokens, output_tokens=mine.output_tokens, cost=mine.cost, calls=mine.calls
-            )
-            events.append(usage)
+        if self.notes:
+            events += self._of_next_step(self.notes[ending:])
+        attempt, step = row.attempt, row.step
+        if boundary is not None:
+            attempt, step = boundary.attempt + 1, boundary.step + 1
+        admitted = self._admit(row.status, attempt, events)
+        if admitted:
+            in_flight = [*in_flight, *[a.ref for a in admitted]]
+        spent = self._spent(row.spent, len(admitted), boundary, events)
+        self.row = after = row.gone_on(attempt, step, in_flight, spent)
         if not events and not self.change:
             return True  # everything it wanted was refused
-        state = boundary.snapshot if boundary is not None else None
-        if not tx.advance(row, events, seq, row.step if boundary is not None else None, state):
+        if boundary is None:
+            advanced = tx.advance(after, events, row.seq, None, None)
+        else:
+            advanced = tx.advance(after, events, row.seq, step, boundary.snapshot)
+        if not advanced:
             return False
-        self.tried.append(row.head)
-        self._details(tx, row, boundary, admitted)
+        self.tried.append(after.head)
+        self._details(tx, after, boundary, admitted)
         return True
 
     def _boundary(self, tx: Tx, row: RunRow, events: list[Event | Quick]) -> Boundary | None:
+        """The boundary, if it still counts."""
         boundary = self.boundary
         if boundary is None:
             return None
-        soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
-        allowed = row.status in ("running", "pausing") or soft
-        self.boundary_refused = not (allowed and row.attempt == boundary.attempt and row.doc.target is None)
+        self.boundary_refused = not boundary.counts(row)
         if self.boundary_refused:
             boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
             return None
-        events.append(QuickStep(boundary.step, boundary.attempt))
+        events.append(boundary)
         if boundary.read_mail:
             pending = {mail.id for mail in tx.pending_mail(row.n)}  # a cancel may have returned it meanwhile
             events += [ev.MailConsumed(mail=m, step=boundary.step) for m in boundary.read_mail if m in pending]
-        row.step = boundary.step + 1
-        row.attempt = boundary.attempt + 1
         return boundary
 
     def _of_next_step(self, notes: list[Event]) -> list[Event]:
@@ -199,24 +226,28 @@ class StepCommit:
             return notes
         return [note for note in notes if getattr(note, "attempt", 0) <= self.boundary.attempt]
 
-    def _admit(self, row: RunRow, events: list[Event | Quick]) -> list[Admission]:
+    def _admit(self, status: Status, attempt: int, events: list[Event | Quick]) -> list[Admission]:
         admitted: list[Admission] = []
         for a in self.admissions:
-            a.admitted = row.status == "running" and row.attempt == a.attempt and not a.scope.closed
+            a.admitted = status == "running" and attempt == a.attempt and not a.scope.closed
             if a.admitted:
                 admitted.append(a)
-                row.in_flight.append(a.ref)
-                events.append(QuickStarted(a.ref, a.args, a.attempt, a.why))
+                events.append(a)
         return admitted
 
-    def _count(self, row: RunRow, calls: int, boundary: Boundary | None) -> None:
-        mine, spent = self.spent, row.spent
-        spent.calls += calls + mine.calls
-        spent.steps += boundary is not None
-        spent.input_tokens += mine.input_tokens
-        spent.output_tokens += mine.output_tokens
-        spent.cost += mine.cost
-        spent.seconds += mine.seconds
+    def _spent(self, was: Spent, calls: int, boundary: Boundary | None, events: list[Event | Quick]) -> Spent:
+        steps = was.steps + (boundary is not None)
+        spent = Spent(
+            steps, was.calls + calls, was.input_tokens, was.output_tokens, was.cost, was.seconds + self.seconds
+        )
+        mine = self.spent
+        if mine is not None:
+            budgets.add(spent, mine)
+            usage = ev.UsageCounted(
+                input_tokens=mine.input_tokens, output_tokens=mine.output_tokens, cost=mine.cost, calls=mine.calls
+            )
+            events.append(usage)
+        return spent
 
     def _details(self, tx: Tx, row: RunRow, boundary: Boundary | None, admitted: list[Admission]) -> None:
         for e in self.ended:
@@ -274,12 +305,15 @@ def _keep_ledger_marks(tx: Tx, call: CallRow) -> None:
 
 
 def _step_leaves_traces(doc: RunDoc) -> bool:
-    return bool(doc.values or doc.set_back or doc.interrupted or doc.branch or doc.diverged_ok or doc.retrying)
+    return bool(
+        doc.values or doc.set_back or doc.interrupted or doc.branch or doc.diverged_ok or doc.retrying or doc.set_aside
+    )
 
 
 def _forget_step(doc: RunDoc) -> None:
     doc.values = {}
     doc.retrying = {}
+    doc.set_aside = None
     doc.set_back = False
     doc.interrupted = False
     doc.branch = False
@@ -297,46 +331,48 @@ def orders_taken(read: list[str]) -> Callable[[RunDoc], None]:
 
 def ended_row(flight: Flight, outcome: Outcome, step: int, n: int, epoch: int) -> Ended:
     """What the journal and the record keep of a call that has ended."""
-    tool = flight.call.tool
-    effects = tool.effect in ("write", "irreversible")
     row = flight.row
     known = row is not None
-
-    def new_row() -> CallRow:
-        return CallRow(
-            run=n,
-            id=flight.id,
-            epoch=epoch,
-            step=step,
-            attempt=flight.attempt,
-            tool=tool.name,
-            kind=tool.kind,
-            effect=tool.effect,
-            status="finished",
-            args=flight.call.raw,
-            title=flight.ref.title,
-            since=flight.ref.since,
-            result=outcome.raw,
-        )
-
     if flight.passage and outcome.kind == "finished":
-        return Ended(flight.id, QuickFinished(flight.id, outcome.raw), None, False)  # a repeated step asks again
+        return Ended(flight.id, None, False, None, outcome.raw)  # a repeated step asks again
     if row is None and outcome.kind == "finished":
-        return Ended(flight.id, QuickFinished(flight.id, outcome.raw), None, False, new_row)
-    row = new_row() if row is None else replace(row)
+        make_row = partial(_new_row, flight, outcome.raw, step, n, epoch)
+        return Ended(flight.id, None, False, None, outcome.raw, make_row)
+    effects = flight.call.tool.effect in ("write", "irreversible")
+    row = _new_row(flight, outcome.raw, step, n, epoch) if row is None else replace(row)
     if outcome.kind == "finished":
         row.status, row.result = "finished", outcome.raw
-        return Ended(flight.id, QuickFinished(flight.id, outcome.raw), row, known)
+        return Ended(flight.id, row, known, result=outcome.raw)
     row.result = None
     if outcome.kind == "cut":
         row.status = "in_doubt" if effects else "cut"
         word = "in_doubt" if effects else "aborted"
-        return Ended(flight.id, ev.CallCut(call=flight.id, outcome=word, why=""), row, known)
+        return Ended(flight.id, row, known, ev.CallCut(call=flight.id, outcome=word, why=""))
     row.status = "not_performed" if outcome.kind == "not_performed" else "failed"
     row.error, row.message = outcome.error, outcome.message
     unknown = effects and row.status == "failed"
     event = ev.CallFailed(call=flight.id, error=outcome.error, message=outcome.message, effect_unknown=unknown)
-    return Ended(flight.id, event, row, known)
+    return Ended(flight.id, row, known, event)
+
+
+def _new_row(flight: Flight, result: bytes, step: int, n: int, epoch: int) -> CallRow:
+    tool = flight.call.tool
+    return CallRow(
+        run=n,
+        id=flight.id,
+        epoch=epoch,
+        step=step,
+        attempt=flight.attempt,
+        tool=tool.name,
+        kind=tool.kind,
+        effect=tool.effect,
+        status="finished",
+        args=flight.call.raw,
+        title=flight.ref.title,
+        since=flight.ref.since,
+        result=result,
+        person=flight.session.person,
+    )
 
 
 @dataclass(slots=True)

@@ -10,11 +10,12 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
-from standfast.abc import Store
+from standfast.abc import Store, Tx
 from standfast.errors import StoreBusy, StoreError
 
 T = TypeVar("T")
@@ -23,10 +24,22 @@ log = logging.getLogger("standfast")
 
 BUSY_POLL = 0.005
 IDLE_POLL = 0.05
+VERBS_TOGETHER = 50  # so many share a commit: the lock is not held for long, and who starts 100 runs need not wait
+
+
+class Verb(Generic[T]):
+    """A transaction that somebody waits for."""
+
+    __slots__ = ("act", "asked", "future")
+
+    def __init__(self, act: Callable[[Tx], T]) -> None:
+        self.act = act
+        self.asked = time.monotonic()
+        self.future: Future[T] = Future()
 
 
 class ControlThread:
-    """Carries out verbs one after the other, and watches the store in between."""
+    """Carries out verbs in the order in which they were asked, and watches the store in between."""
 
     def __init__(
         self,
@@ -45,6 +58,7 @@ class ControlThread:
         self._lively = lively
         self._curious = curious  # does anybody wait for what other processes do?
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._verbs: deque[Verb[Any]] = deque()
         self._thread = threading.Thread(target=self._loop, name="standfast-control", daemon=True)
         self._signal = 0
         self._version = -1
@@ -67,20 +81,12 @@ class ControlThread:
     def call(self, work: Callable[[], T]) -> Future[T]:
         """Have `work` done in the control thread."""
         future: Future[T] = Future()
-        asked = time.monotonic()
 
         def do() -> None:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                if self._busy is not None and asked < self._busy[0]:
-                    raise self._busy[1]  # it waited in the queue while the store was locked: long enough
                 result = work()
-                self._busy = None
-            except StoreBusy as error:
-                if self._busy is None or self._busy[1] is not error:
-                    self._busy = (time.monotonic(), error)
-                future.set_exception(error)
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
                 future.set_exception(error)
             else:
@@ -88,6 +94,64 @@ class ControlThread:
 
         self._work.put(do)
         return future
+
+    def carry_out(self, act: Callable[[Tx], T]) -> Future[T]:
+        """Have a verb carried out; verbs that wait at the same time share a commit."""
+        verb = Verb(act)
+        self._verbs.append(verb)
+        self._work.put(self._carry_out_waiting)
+        return verb.future
+
+    def _carry_out(self, verbs: list[Verb[Any]]) -> None:
+        """One transaction for all of them, or one each if one of them raises."""
+        results: list[Any] = []
+
+        def act(tx: Tx) -> None:
+            results.extend([verb.act(tx) for verb in verbs])
+
+        try:
+            self._store.create()
+            self._store.write(act)
+        except StoreBusy as error:
+            self._busy = (time.monotonic(), error)
+            self._fail(verbs, error)
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+            if results or len(verbs) == 1:  # what a commit that failed has left is not known: never twice
+                self._fail(verbs, error)
+            else:
+                for verb in verbs:
+                    self._carry_out([verb])
+        else:
+            self._busy = None
+            try:
+                self.read_signals()
+            except StoreError as error:
+                self._report(error)  # they are carried out all the same, and the next look passes it on
+            for verb, result in zip(verbs, results, strict=True):
+                verb.future.set_result(result)
+
+    def _fail(self, verbs: list[Verb[Any]], error: BaseException) -> None:
+        for verb in verbs:
+            verb.future.set_exception(error)
+
+    def _asked_in_time(self, verb: Verb[Any]) -> bool:
+        """Is it still to be carried out? Who waited in the queue while the store was locked has waited long enough."""
+        if not verb.future.set_running_or_notify_cancel():
+            return False
+        if self._busy is not None and verb.asked < self._busy[0]:
+            verb.future.set_exception(self._busy[1])
+            return False
+        return True
+
+    def _carry_out_waiting(self) -> None:
+        """The verbs that wait; those asked before the first of them was taken up find themselves done."""
+        verbs: list[Verb[Any]] = []
+        while self._verbs and len(verbs) < VERBS_TOGETHER:
+            verb = self._verbs.popleft()
+            if self._asked_in_time(verb):
+                verbs.append(verb)
+        if verbs:
+            self._carry_out(verbs)
 
     def _loop(self) -> None:
         due = time.monotonic()

@@ -18,7 +18,7 @@ def deliverable(
     mail: Sequence[MailRow], frames: Sequence[Frame], limits: Limits, before: Container[object] = ()
 ) -> list[MailRow]:
     """The messages that may be handled over the frame on top, the most urgent first; those read `before` stay read."""
-    ready = [m for m in mail if m.id in before or not held_back(m.when, frames, limits)]
+    ready = [m for m in mail if m.always or m.id in before or not held_back(m.when, frames, limits)]
     return sorted(ready, key=lambda m: _URGENCY[m.when])
 
 
@@ -41,6 +41,8 @@ def limits_of(tx: Tx, row: RunRow) -> Limits:
 
 def disposition(row: RunRow, mail: MailRow, waits: str) -> str:
     """What will happen to a piece of pending mail, and why not sooner."""
+    if row.doc.taken is not None:
+        return "; then ".join(filter(None, ["read when the run is handed back", waits]))
     if row.status == "paused":
         return "; then ".join(filter(None, ["read when the run is resumed", waits]))
     if row.status == "queued":

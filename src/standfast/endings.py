@@ -12,6 +12,7 @@ from standfast.commit import Boundary, orders_taken
 from standfast.control import Ask, nobody_is_dead
 from standfast.delivering import deliverable
 from standfast.events import Event
+from standfast.person_steps import take_person_boundary
 from standfast.rows import ErrorInfo, MailRow, RunRow, Stop
 from standfast.snapshots import thoughts_in
 from standfast.stack import give_up
@@ -39,6 +40,8 @@ class Endings:
             await self._done(turn)
         elif turn.kind == "idle":
             await self._idle(turn)
+        elif turn.kind == "performed":
+            await self._performed(turn)
         elif turn.kind == "error" and turn.error is not None:
             await self.held_for_error(turn.error)
 
@@ -60,7 +63,7 @@ class Endings:
     def _finish(
         self, tx: Tx, row: RunRow, boundary: Boundary, result: bytes
     ) -> tuple[Finished, list[Event], bytes | None]:
-        if not _boundary_counts(row, boundary):
+        if not boundary.counts(row):
             return "lost", [], None
         for child in tx.children(row.id, live=True):
             child_row = tx.run(child)
@@ -71,7 +74,7 @@ class Endings:
         if tx.children(row.id, live=True):
             return "children", [], None
         unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-        again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread)
+        again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread, boundary)
         events = _take_boundary(tx, row, boundary)
         if row.status == "cancelling":
             assert row.doc.stop is not None
@@ -85,9 +88,9 @@ class Endings:
         enter(row, "done", tx.now)
         return "done", [*events, ev.RunDone(result=row.doc.result)], boundary.snapshot
 
-    def _owes_a_turn(self, row: RunRow, unread: list[MailRow]) -> bool:
+    def _owes_a_turn(self, row: RunRow, unread: list[MailRow], boundary: Boundary) -> bool:
         """Mail that came in the last step is read in one more, if this run reads mail at all."""
-        if not unread or row.doc.turn_given_for == _named(unread):
+        if not unread or (row.doc.turn_given_for == _named(unread) and not boundary.read_mail):
             return False
         if self._s.agent.turn_for_unread:
             return any(m.kind in self._s.agent.turn_for_unread for m in unread)
@@ -95,10 +98,10 @@ class Endings:
 
     async def _release_locks(self, boundary: Boundary) -> None:
         def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
-            if row.status not in ("running", "pausing") or row.attempt != boundary.attempt:
+            if row.status not in ("running", "pausing") or not boundary.counts(row):
                 return False, [], None
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-            if self._owes_a_turn(row, unread):
+            if self._owes_a_turn(row, unread, boundary):
                 return False, [], None
             return bool(mark_locks(tx, row) or pending_undos(tx, row)), [], None
 
@@ -120,10 +123,13 @@ class Endings:
         assert boundary is not None
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            if not _boundary_counts(row, boundary):
+            if not boundary.counts(row):
                 return None, [], None
             events = _take_boundary(tx, row, boundary)
-            if row.status == "running" and not self._readable(tx, row, boundary):
+            readable = self._readable(tx, row, boundary)
+            if readable and (row.doc.turn_given_for != _named(readable) or boundary.read_mail):
+                row.doc.turn_given_for = _named(readable)
+            elif row.status == "running":
                 hold(row, "waiting", tx.now, "until mail comes")
                 row.doc.step_once = False
                 row.doc.stop = None
@@ -133,12 +139,24 @@ class Endings:
 
         await self._s.write(act)
 
-    def _readable(self, tx: Tx, row: RunRow, boundary: Boundary) -> bool:
-        """Is there mail that the next step would get? Messages that wait for the stack do not keep an idle run busy."""
-        frames = thoughts_in(boundary.snapshot).frames
+    async def _performed(self, turn: Turn) -> None:
+        """A person's step is over: the run is theirs again."""
+        boundary = turn.boundary
+        assert boundary is not None
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            if not boundary.counts(row) or row.doc.person is None:
+                return None, [], None
+            return None, take_person_boundary(tx, row, boundary, turn.value), boundary.snapshot
+
+        await self._s.write(act)
+
+    def _readable(self, tx: Tx, row: RunRow, boundary: Boundary) -> list[MailRow]:
+        """Mail that the next step would get. What waits for the stack, or was left unread, keeps no idle run busy."""
         pending = tx.pending_mail(row.n)
         messages = [m for m in pending if m.kind == "message"]
-        return len(messages) < len(pending) or bool(deliverable(messages, frames, self._s.agent.limits))
+        ready = deliverable(messages, thoughts_in(boundary.snapshot).frames, self._s.agent.limits)
+        return [m for m in pending if m.kind != "message" or m in ready]
 
     async def held_for_error(self, error: ErrorInfo) -> None:
         """paused(error), with the traceback kept: nothing is lost, a fix and a resume go on."""
@@ -244,11 +262,6 @@ def _named(unread: list[MailRow]) -> str:
     return f"{len(unread)} up to {unread[-1].id}"
 
 
-def _boundary_counts(row: RunRow, boundary: Boundary) -> bool:
-    soft = row.status == "cancelling" and row.doc.stop is not None and row.doc.stop.soft
-    return (row.status in ("running", "pausing") or soft) and row.attempt == boundary.attempt and row.doc.target is None
-
-
 def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
     """The same as a commit of a step, for the last one."""
     events: list[Event] = [ev.StepFinished(step=boundary.step, attempt=boundary.attempt)]
@@ -264,6 +277,7 @@ def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
     row.spent.steps += 1
     row.doc.values = {}
     row.doc.retrying = {}
+    row.doc.set_aside = None
     row.doc.set_back = False
     row.doc.interrupted = False
     row.doc.branch = False

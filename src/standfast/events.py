@@ -429,6 +429,43 @@ class Replied(_Event):
     attempt: int = 0
 
 
+# --- a person in the run ------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class TakenOver(_Event):
+    type: Literal["taken_over"] = "taken_over"
+    by: str | None
+    reason: str
+    in_flight: Sequence[CallRef] = ()
+    status: Status
+
+
+@dataclass(slots=True, kw_only=True)
+class PersonActed(_Event):
+    """A person performed a tool in the run, as a step of its own; `order` is the mail that asked for it."""
+
+    type: Literal["person_acted"] = "person_acted"
+    order: str
+    by: str | None
+    step: int
+    tool: str
+    args: JsonValue
+    call: str
+    result: JsonValue = None
+    error: str = ""
+    message: str = ""
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class HandedBack(_Event):
+    type: Literal["handed_back"] = "handed_back"
+    by: str | None
+    note: str
+    performed: Sequence[Json] = ()
+
+
 # --- edits, time travel ------------------------------------------------------------------------
 
 
@@ -531,6 +568,9 @@ Event: TypeAlias = Annotated[
     | FrameFinished
     | FrameAbandoned
     | Replied
+    | TakenOver
+    | PersonActed
+    | HandedBack
     | StateEdited
     | RewindAsked
     | Rewound

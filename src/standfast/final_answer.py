@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from standfast.codec import Codec
+from standfast.codec import Codec, from_json
 from standfast.errors import NotStorable
+from standfast.json_values import is_object
 from standfast.replies import ToolCall
 from standfast.tool import Tool
 
@@ -32,7 +33,7 @@ class FinalAnswer:
         async def final_result(result: Any) -> str:
             """Give the result and end. Call it once, alone, when everything is done."""
             del result
-            return "not accepted: call it alone, when everything else is done"
+            return "not accepted: call it alone, when everything else is done; messages are answered in plain text"
 
         final_result.__annotations__["result"] = type_
         self.tool: Tool[..., str] = Tool(final_result, effect="read", name=NAME)
@@ -49,10 +50,17 @@ class FinalAnswer:
 
     def from_text(self, text: str) -> Answer | None:
         """The result, if the text is its JSON: some models cannot call tools."""
-        start, end = text.find("{"), text.rfind("}")
-        for raw in (text, text[start : end + 1]):
-            try:
-                return Answer(self._codec.load(raw.encode()))
-            except NotStorable:
-                continue
-        return None
+        try:
+            return Answer(self._codec.load(text.encode()))
+        except NotStorable:
+            return self._within(text)
+
+    def _within(self, text: str) -> Answer | None:
+        """The result amid prose: an object that has something of it, for defaults make one of any braces."""
+        raw = text[text.find("{") : text.rfind("}") + 1]
+        try:
+            value = self._codec.load(raw.encode())
+        except NotStorable:
+            return None
+        given, whole = from_json(raw), from_json(self._codec.dump(value))
+        return Answer(value) if is_object(given) and is_object(whole) and given.keys() & whole.keys() else None

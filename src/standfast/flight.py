@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from standfast.bodies.threads import Token
@@ -55,32 +55,47 @@ class Tied(Protocol):
 _tying = threading.Lock()  # a call's first requests may come from two of its threads at once
 
 
-@dataclass(slots=True)
 class Flight:
     """One call between admission and record."""
 
-    session: Session
-    id: str
-    call: Call[Any]
-    ref: CallRef
-    attempt: int
-    row: CallRow | None
-    done: asyncio.Future[Outcome] | None = None  # None: the body runs in its caller's task
-    task: asyncio.Task[Any] | None = None  # what to cancel
-    body: Body | None = None
-    token: Token = field(default_factory=Token)
-    cutting: bool = False
-    ended: bool = False
-    gone: bool = False  # left behind, and ended at last
-    abandoned: bool = False  # outlived its deadline: whatever it still does is kept out of the run
-    facts: list[str] = field(default_factory=list[str])  # held before it: its own effect may change them
-    speech: Speech = field(default_factory=Speech)
-    heard: Heard | None = None  # of a model
-    over: asyncio.Future[None] | None = None  # made by whoever waits for its end
-    passage: bool = False  # a request that no call made: recorded and counted, never replayed
-    beside: bool = False  # before, probe, undo, a reading of a fact: outside the gate, cut only with its own code
-    spoiled: bool = False  # a stop refused or cut one of its requests: what its body makes of that is no result
-    tied: set[Tied] | None = None  # requests under way that must not outlive it
+    __slots__ = (
+        *("abandoned", "attempt", "beside", "body", "call", "cutting", "done", "ended", "facts", "gone", "heard", "id"),
+        *("over", "passage", "ref", "row", "session", "speech", "spoiled", "task", "tied", "token"),
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        id: str,  # noqa: A002 - the word users know
+        call: Call[Any],
+        ref: CallRef,
+        attempt: int,
+        row: CallRow | None,
+        *,
+        beside: bool = False,
+    ) -> None:
+        self.session = session
+        self.id = id
+        self.call = call
+        self.ref = ref
+        self.attempt = attempt
+        self.row = row
+        self.done: asyncio.Future[Outcome] | None = None  # None: the body runs in its caller's task
+        self.task: asyncio.Task[Any] | None = None  # what to cancel
+        self.body: Body | None = None
+        self.token = Token()
+        self.cutting = False
+        self.ended = False
+        self.gone = False  # left behind, and ended at last
+        self.abandoned = False  # outlived its deadline: whatever it still does is kept out of the run
+        self.facts: list[str] = []  # held before it: its own effect may change them
+        self.speech: Speech | None = None  # made when it says something
+        self.heard: Heard | None = None  # of a model
+        self.over: asyncio.Future[None] | None = None  # made by whoever waits for its end
+        self.passage = False  # a request that no call made: recorded and counted, never replayed
+        self.beside = beside  # before, probe, undo, a reading of a fact: outside the gate, cut only with its own code
+        self.spoiled = False  # a stop refused or cut one of its requests: what its body makes of that is no result
+        self.tied: set[Tied] | None = None  # requests under way that must not outlive it
 
     @property
     def repeatable(self) -> bool:

@@ -15,9 +15,10 @@ from standfast import arguments
 from standfast import events as ev
 from standfast.errors import Misuse
 from standfast.events import Event
+from standfast.json_values import fingerprint
 from standfast.records import Message
 from standfast.rows import Fact, Frame, FrameKind, RunDoc
-from standfast.stack import Stack, duration, find, on_hold
+from standfast.stack import Stack, duration, find, on_hold, place
 
 if TYPE_CHECKING:
     from standfast.run import Run
@@ -68,10 +69,12 @@ class OpenFrame:
 
     @property
     def goal(self) -> str:
+        """What it is for."""
         return self._now().goal
 
     @property
     def steps(self) -> tuple[str, ...]:
+        """The titles of its steps."""
         return self._now().steps
 
     @property
@@ -86,6 +89,7 @@ class OpenFrame:
 
     @property
     def status(self) -> str:
+        """active, held, finished or abandoned."""
         return self._now().status
 
     @property
@@ -135,13 +139,13 @@ class OpenFrame:
 class Frames:
     """The stack of one step, with everything a change of it entails."""
 
-    __slots__ = ("_judged", "_run", "_s", "stack")
+    __slots__ = ("_counted", "_run", "_s", "stack")
 
     def __init__(self, session: Session, run: Run[Any], stack: Stack) -> None:
         self._s = session
         self._run = run
         self.stack = stack
-        self._judged: dict[str, int] = {}
+        self._counted: dict[str, int] = {}
 
     @property
     def current(self) -> bool:
@@ -184,7 +188,10 @@ class Frames:
         if known is None:
             kind: FrameKind = "task" if message is None else message.when
             mail = None if message is None else message.id
-            frame, events = self.stack.open(goal, steps, kind, mail, self._now(), self._limits, self._facts)
+            always = message is not None and message.always
+            frame, events = self.stack.open(
+                goal, steps, kind, mail, self._now(), self._limits, self._facts, always=always
+            )
             self._show(events)
             return frame
         if known.status == "held":
@@ -275,8 +282,9 @@ class Frames:
 
     async def _verdict(self, frame: Frame, since: float | None, word: str) -> str:
         """Why a return to this frame is no continuation; a repeated step with finished calls hears the same again."""
-        n = self._judged[frame.id] = self._judged.get(frame.id, 0) + 1
-        name = f"frame:{frame.id}:{n}"
+        name = f"frame:{frame.id}:{frame.goal}:{word}"  # a step that does something first may ask for another return
+        n = self._counted[name] = self._counted.get(name, 0) + 1
+        name = f"{name}:{n}"
         journal = self._s.journal
         known = journal.values.get(name)
         if isinstance(known, str) and any(row.status == "finished" for row in journal.rows.values()):
@@ -296,15 +304,18 @@ class Frames:
 
     # --- answers --------------------------------------------------------------------------------------
 
-    def reply(self, mail: str | None, text: str, nth: int) -> None:
+    def reply(self, mail: str | None, text: str) -> None:
         """Say something to people; what is on hold and what was returned to is named here, never by the model."""
         if not self.current:
             return
         returned = self.stack.told()
-        lines = [*(line[:1].upper() + line[1:] for line in returned), *on_hold(self.stack.frames, self._now())]
-        name, said = f"reply:{nth}", f"{mail or ''}\n{text}"
-        if self._s.journal.values.get(name) == said:
+        back = [returned[:1].upper() + returned[1:]] if returned else []
+        lines = [*back, *on_hold(self.stack.frames, self._now())]
+        held = [[f.goal, place(f)] for f in self.stack.frames if f.status == "held"]
+        name = f"reply:{mail or ''}:{fingerprint([text, returned, held])}"  # what it names is part of what is said
+        n = self._counted[name] = self._counted.get(name, 0) + 1
+        if self._s.journal.values.get(f"{name}:{n}"):
             self._show([])
             return  # said by an earlier attempt at this step
-        self._s.remember_value(name, said)
+        self._s.remember_value(f"{name}:{n}", True)
         self._show([ev.Replied(mail=mail, text=text, lines=lines)])

@@ -21,7 +21,7 @@ from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelle
 from standfast.flight import Flight, Outcome
 from standfast.outliving import late
 from standfast.performed import before_codec
-from standfast.performing import failure, perform, success
+from standfast.performing import failure, perform
 from standfast.questions import question_row, takes_all
 from standfast.records import CallRef, Hold
 from standfast.rows import CallRow
@@ -222,6 +222,7 @@ class Gate:
             wake_at=wake_at,
             title=ref.title,
             since=ref.since,
+            person=s.person,
         )
 
     async def _quick(
@@ -238,22 +239,24 @@ class Gate:
             s.env.performed[tool.name] = s.env.performed.get(tool.name, 0) + 1
         token = current_call.set(flight)
         try:
-            value = await tool.fn(**call.args)
+            result: R = await tool.fn(**call.args)
+            raw, result = tool.round_trip(result)
         except asyncio.CancelledError:
             self._inline_cut(flight)
             raise
         except BaseException as error:  # noqa: BLE001 - the step gets it as CallFailed
             outcome = failure(contained(error))
         else:
-            outcome = success(flight, value)
+            if not flight.abandoned:
+                s.ended(flight, Outcome("finished", raw))
+                return result
+            outcome = Outcome("finished", raw)
         finally:
             current_call.reset(token)
         if flight.abandoned:
             _ = s.own(late(s, flight, outcome))
             await run.scope.park()
         s.ended(flight, outcome)
-        if outcome.kind == "finished":
-            return tool.load_result(outcome.raw)
         raise self._error(id_, outcome.error, outcome.message)
 
     def _inline_cut(self, flight: Flight) -> None:
@@ -291,7 +294,8 @@ class Gate:
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
         s.spent.calls += 1
-        s.show_plan(run.plan)
+        if run.plan.changed:
+            s.show_plan(run.plan)
         commit = s.commit()
         commit.admissions.append(admission)
         lease, lapses = s.env.lease, s.env.lease.lapses

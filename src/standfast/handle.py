@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from pydantic import JsonValue
 
@@ -17,6 +17,7 @@ from standfast.editing import edited
 from standfast.errors import Misuse, RunCancelled, RunFailed, RunHeld
 from standfast.events import Event, TextDelta
 from standfast.machine import UserVerb
+from standfast.person_calls import performed_by_person
 from standfast.records import (
     ENDED,
     Answer,
@@ -36,6 +37,7 @@ from standfast.records import (
 from standfast.rows import RunRow
 from standfast.snapshots import unpack
 from standfast.stops import receipt
+from standfast.tool import Call
 from standfast.transcripts import Said, transcript_of
 from standfast.views import is_stuck, view_of
 
@@ -244,6 +246,64 @@ class Handle(Generic[R]):
         """Send the run back to a thought on hold, by its frame's id or goal; the next step carries it out."""
         act = verbs.return_to(frame, self._runs.ids.mail())
         return await self._verb("return_to", act, by, reason, request_id, if_seq)
+
+    async def take_over(
+        self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
+    ) -> Answer:
+        """Stop the run as by a pause, and hold it for a person who acts in it until `hand_back()`."""
+        return await self._verb("take_over", verbs.take_over, by, reason, request_id, if_seq)
+
+    async def hand_back(
+        self,
+        note: str = "",
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Let the agent go on; it reads the note, and what was performed meanwhile, as its first message."""
+        act = verbs.hand_back(note, self._runs.ids.mail())
+        return await self._verb("hand_back", act, by, reason, request_id, if_seq)
+
+    @overload
+    async def perform(
+        self,
+        call: Call[T],
+        args: None = None,
+        *,
+        by: str | None = ...,
+        reason: str = ...,
+        request_id: str | None = ...,
+        timeout: float | None = ...,
+    ) -> T: ...
+    @overload
+    async def perform(
+        self,
+        call: str,
+        args: Json | None = None,
+        *,
+        by: str | None = ...,
+        reason: str = ...,
+        request_id: str | None = ...,
+        timeout: float | None = ...,
+    ) -> Any: ...
+    async def perform(
+        self,
+        call: Call[Any] | str,
+        args: Json | None = None,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Perform a tool in a run that is taken over, through its gate, and give the result; raises CallFailed.
+
+        It is a step of its own, driven by whichever process has the agent's code.
+        """
+        ask = Ask(by=by, reason=reason, at=self._runs.clock.now(), request_id=request_id)
+        return await performed_by_person(self._runs, self.id, self._until, call, args, ask, timeout)
 
     async def choose(self, need: Need, choice: Any, *, by: str | None = None, reason: str = "") -> Answer:
         """Send back one of `need.choices` as it is."""

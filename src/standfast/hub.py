@@ -58,10 +58,16 @@ class Hub:
         self._waiters: dict[str | None, tuple[Waiter, ...]] = {}
         # Hear all live text, in the thread in which it is said: they must be quick and must not raise.
         self.taps: list[Callable[[str, TextDelta], None]] = []
+        self._watching_steps = 0  # how many of them want to know of every step
 
     @property
     def watched(self) -> bool:
         return bool(self._waiters)
+
+    @property
+    def heard(self) -> bool:
+        """Would anybody hear live text?"""
+        return bool(self._waiters or self.taps)
 
     def watches_others(self, but: Container[str]) -> bool:
         """Does anybody wait for a run that is not in `but`?"""
@@ -73,10 +79,12 @@ class Hub:
         waiter = Waiter(run, steps=steps)
         with self._lock:
             self._waiters[run] = (*self._waiters.get(run, ()), waiter)
+            self._watching_steps += steps
         try:
             yield waiter
         finally:
             with self._lock:
+                self._watching_steps -= steps
                 left = tuple(w for w in self._waiters[run] if w is not waiter)
                 if left:
                     self._waiters[run] = left
@@ -90,9 +98,10 @@ class Hub:
 
     def stepped(self, run: str) -> None:
         """This run has gone on; its status is what it was."""
-        for waiter in self._of(run):
-            if waiter.steps:
-                waiter.poke()
+        if self._watching_steps:
+            for waiter in self._of(run):
+                if waiter.steps:
+                    waiter.poke()
 
     def poke_all(self, but: Container[str] = ()) -> None:
         """Somebody has written something; runs in `but` are known to this process anyway."""

@@ -18,7 +18,7 @@ class Journal:
 
     __slots__ = ("_explicit", "_prefix", "_seen", "asked", "rows", "values")
 
-    def __init__(self, run: str, epoch: int, step: int) -> None:
+    def __init__(self, run: str, epoch: int, step: int | str) -> None:
         self._prefix = f"{run}\0{epoch}\0{step}\0".encode()
         self._seen: dict[tuple[str, bytes], int] = {}
         self._explicit: dict[str, str] = {}
@@ -30,10 +30,8 @@ class Journal:
         """The call's key: run, epoch, step, tool, arguments, and which of equal ones it is."""
         tool = call.tool.name
         if key is None:
-            same = (tool, call.raw)
-            n = self._seen.get(same, 0)
-            self._seen[same] = n + 1
-            what = b"%b\0%b\0%d" % (tool.encode(), call.raw, n)
+            what = self._nth(call)
+            self.pass_over(call)
         else:
             known = self._explicit.get(f"{tool}\0{key}")
             if known is not None:
@@ -57,10 +55,18 @@ class Journal:
         self.asked.add(id_)
         return id_
 
-    def is_over(self, call: Call[Any], nth: int) -> bool:
-        """Has an earlier attempt seen the end of this call, the n-th of equal ones? Does not ask for it."""
-        row = self.rows.get(self._id(call, b"%b\0%b\0%d" % (call.tool.name.encode(), call.raw, nth)))
-        return row is not None and (row.status == "finished" or row.error is not None)
+    def next_row(self, call: Call[Any]) -> CallRow | None:
+        """What earlier attempts left of this call, the next of equal ones; does not ask for it."""
+        return self.rows.get(self._id(call, self._nth(call)))
+
+    def pass_over(self, call: Call[Any]) -> None:
+        """The next of equal calls is another one."""
+        same = (call.tool.name, call.raw)
+        self._seen[same] = self._seen.get(same, 0) + 1
+
+    def _nth(self, call: Call[Any]) -> bytes:
+        n = self._seen.get((call.tool.name, call.raw), 0)
+        return b"%b\0%b\0%d" % (call.tool.name.encode(), call.raw, n)
 
     def _id(self, call: Call[Any], what: bytes) -> str:
         return f"{call.tool.name}-{sha256(self._prefix + what).hexdigest()[:24]}"

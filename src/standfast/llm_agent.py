@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from pydantic_core import from_json, to_json
 
+from standfast import arguments
 from standfast.abc import Model
 from standfast.agent import Agent, Migrate
 from standfast.chat import AskedTool, Chat
-from standfast.dialects import assistant_message, user_message
+from standfast.dialects import assistant_message, tool_result, user_message
 from standfast.errors import Misuse, NoAnswer
 from standfast.final_answer import Answer, FinalAnswer
 from standfast.keeping_plan import PLAN_WORDS, UPDATE_PLAN, keep_plan
 from standfast.llm_frames import answer as answer_message
-from standfast.llm_frames import begin_task, end_task, keep_in_step, on_message, take_up, tell_orders
+from standfast.llm_frames import begin_task, end_task, go_back, keep_in_step, on_message, take_up, tell_orders
 from standfast.records import Budget, Done
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
@@ -31,6 +33,8 @@ R = TypeVar("R")
 
 DEFAULT_BUDGET = Budget(steps=1000, repeats=10)
 MOST_REMINDERS = 3
+MOST_CHARACTERS = 1_000_000  # of an answer in pieces
+_CUT_FOR_LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
 _WITHHELD_REDIRECTED = "a person has redirected the run"
 _WITHHELD_URGENT = "a message came that is answered first; ask again if it is still wanted"
 
@@ -57,6 +61,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = ...,
         description: str = ...,
         options: dict[str, Any] | None = ...,
+        tripwire: None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -78,6 +83,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = ...,
         description: str = ...,
         options: dict[str, Any] | None = ...,
+        tripwire: None = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -98,14 +104,21 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = None,
         description: str = "",
         options: dict[str, Any] | None = None,
+        tripwire: None = None,
     ) -> None:
         if not callable(given := cast("Any", model)) or not hasattr(given, "dialect"):
             raise Misuse(f"LLMAgent {name!r} was given {model!r} as its model", hint="models.anthropic(...), say")
+        arguments.text("instructions", instructions)
+        if tripwire is not None:
+            raise Misuse("this standfast has no tripwire yet", hint="leave tripwire out")
+        if budget is not None and not isinstance(given := cast("Any", budget), Budget):
+            raise Misuse(f"budget={given!r} is no budget", hint="give Budget(steps=...), say")
         self._model = model
         self._options = options or {}
         self._final = None if result is str else FinalAnswer(result)
         self._keeps_plan = plan
         own = [*([UPDATE_PLAN] if plan else []), *([self._final.tool] if self._final else [])]
+        usables(tools)  # Misuse if this is no list
         self._usable = [*tools, *own]
         usables(self._usable)  # BadTool here, not in the middle of a run
         super().__init__(
@@ -140,7 +153,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
 
     async def _step(self, run: Run[Chat]) -> Done[R] | None:
         chat, dialect = run.state, self._model.dialect
-        if not len(chat.log):
+        if not chat.begun:
             await self._begin(run)
         redirects = run.take_redirects()
         message = next(iter(run.take_messages(limit=1)), None)
@@ -151,21 +164,23 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         elif redirects or urgent:
             self._keep_partial(run)
         if redirects:
+            if message is not None and not run.frames:  # there was room for it until the task was begun again
+                message = replace(message, always=True)
             await self._redirected(run, redirects)
         if message is not None:
             await take_up(run, message, dialect)
         tell_orders(run, dialect)
         if used_tools:
             return None
-        if chat.final is not None and not run.frames:
+        if chat.ended and not run.frames:
             return Done(self.result_codec.load(to_json(chat.final)))
         return await self._think(run)
 
     async def _begin(self, run: Run[Chat]) -> None:
         chat = run.state
-        if not chat.task.strip():
-            raise Misuse(f"{self.name} has no task", hint='start(agent, "what is to be done")')
-        chat.log.append(user_message(self._model.dialect, chat.task))
+        chat.begun = True
+        if not len(chat.log):  # a conversation may be brought along
+            chat.log.append(user_message(self._model.dialect, chat.task))
         if chat.plan:
             run.plan.keep([(title, "queued") for title in chat.plan])
         await begin_task(run)
@@ -188,7 +203,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
     async def _redirected(self, run: Run[Chat], redirects: list[str]) -> None:
         """The model learns what is wanted now; the plan's next line is rewritten."""
         chat, text = run.state, "\n".join(redirects)
-        chat.final = None
+        chat.ended, chat.final = False, None
         await begin_task(run)
         words = f"The person watching you wants this instead: {text}"
         chat.log.append(user_message(self._model.dialect, words))
@@ -205,9 +220,15 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         reply = await run.call(self._model(chat.log, tools=self._usable, system=self._system(), **self._options))
         chat.log.append(reply.message)
         await keep_in_step(run, reply.usage.input_tokens + reply.usage.output_tokens)
+        if reply.stop in _CUT_FOR_LENGTH and not reply.tool_calls:
+            self._ask_for_the_rest(run, reply)
+            return None
+        reply, chat.so_far = replace(reply, text=chat.so_far + reply.text), ""
         answer = self._answer_in(run, reply)
         if answer is not None:
             chat.reminders = 0
+            for one in reply.tool_calls:  # mail may still come: providers want a result for every call in a log
+                chat.log.append(tool_result(self._model.dialect, one, "accepted", failed=False))
             return await self._done(run, answer.value)
         if reply.tool_calls:
             chat.reminders = 0
@@ -237,6 +258,20 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             parts.append(self._final.words)
         return "\n\n".join(part for part in parts if part)
 
+    def _ask_for_the_rest(self, run: Run[Chat], reply: Reply) -> None:
+        """Half an answer is no answer: the model is asked to go on where the provider cut it."""
+        chat = run.state
+        chat.so_far += reply.text
+        if not reply.text.strip():
+            chat.reminders += 1
+        if chat.reminders > MOST_REMINDERS or len(chat.so_far) > MOST_CHARACTERS:
+            raise NoAnswer(
+                f"the provider cuts the model's answer for its length ({reply.stop})",
+                hint="give the model more room (max_tokens=...), ask for less by a redirect, or resume to ask again",
+            )
+        words = "You were cut off for length. Go on exactly where you stopped, without repeating anything."
+        chat.log.append(user_message(self._model.dialect, words))
+
     def _remind(self, run: Run[Chat], reply: Reply) -> None:
         """No answer that could be used: say so, a few times."""
         chat = run.state
@@ -250,12 +285,16 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         ask = self._final.words if self._final is not None else "Go on, or give your final answer."
         chat.log.append(user_message(self._model.dialect, f"Your last message {what}. {ask}"))
 
-    async def _done(self, run: Run[Chat], value: Any) -> Done[R]:
+    async def _done(self, run: Run[Chat], value: Any) -> Done[R] | None:
+        """The end of the task, and of the run unless a thought is still on hold: then that is taken up."""
         for item in run.plan:
             if item.status == "running":
                 run.plan.done(item)
             elif item.status == "queued":
                 run.plan.drop(item)
         await end_task(run)
-        run.state.final = from_json(self.result_codec.dump(value))
+        run.state.ended, run.state.final = True, from_json(self.result_codec.dump(value))
+        if run.frames:
+            go_back(run, self._model.dialect)
+            return None
         return Done(value)

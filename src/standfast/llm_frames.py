@@ -55,6 +55,11 @@ async def answer(run: Run[Chat], text: str, dialect: Dialect) -> None:
     async with run.frame(top.goal) as frame:
         frame.finish()
     run.reply(Message(top.mail, top.goal), text)
+    go_back(run, dialect)
+
+
+def go_back(run: Run[Chat], dialect: Dialect) -> None:
+    """The model is told what it has returned to, if anything."""
     run.state.frame = run.frames[-1].id if run.frames else ""
     if run.returned:
         run.state.log.append(user_message(dialect, f"({run.returned}. Go on.)"))
@@ -88,4 +93,6 @@ async def end_task(run: Run[Chat]) -> None:
 
 def _goal(text: str) -> str:
     line = " ".join(text.split())
+    if not line:
+        return "a message without words"  # it may carry data, and is answered like any other
     return line if len(line) <= GOAL_CHARACTERS else line[: GOAL_CHARACTERS - 3] + "..."

@@ -27,6 +27,9 @@ UserVerb = Literal[
     "deny",
     "answer",
     "rewind",
+    "take_over",
+    "perform",
+    "hand_back",
     "cancel",
 ]
 DriverVerb = Literal["start", "claim", "commit", "takeover", "release", "stop", "settle", "undo", "finish", "fail"]
@@ -84,6 +87,18 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(("queued",), "pause", ("paused",), ("user", "parent"), "the gate closes at this commit"),
     Transition(("running",), "pause", ("pausing",), ("user", "parent"), "the gate closes at this commit"),
     *_stay("pause", ("pausing", "paused"), ("user", "parent"), "the user hold is added"),
+    Transition(("queued",), "take_over", ("paused",), ("user",), "the taken hold; the gate closes at this commit"),
+    Transition(("running",), "take_over", ("pausing",), ("user",), "the taken hold; the gate closes at this commit"),
+    *_stay("take_over", ("pausing", "paused"), ("user",), "the taken hold is added"),
+    Transition(("paused",), "perform", ("queued",), ("user",), "a person's call, a step of its own; holds are kept"),
+    *_stay("hand_back", ("pausing", "paused"), ("user",), "the taken hold goes; a message for the agent"),
+    Transition(
+        ("queued", "paused"),
+        "hand_back",
+        ("queued", "paused"),
+        ("user",),
+        "holds cleared as by resume; a message for the agent",
+    ),
     Transition(
         ("pausing",),
         "settle",
@@ -282,6 +297,33 @@ ANSWERS: Final[dict[tuple[UserVerb, Status], Rule]] = {
         ended=Rule("too_late", (), "TooLate (fork instead)"),
     ),
     **_row(
+        ("take_over",),
+        queued=_accept("paused (taken)", "paused"),
+        running=_accept("pausing (taken)", "pausing"),
+        pausing=_accept("adds the taken hold", "pausing"),
+        paused=_accept("adds the taken hold", "paused"),
+        cancelling=_TOO_LATE,
+        ended=_TOO_LATE,
+    ),
+    **_row(
+        ("perform",),  # by whoever has taken the run over
+        queued=_ONLY_WHEN_PAUSED,
+        running=_ONLY_WHEN_PAUSED,
+        pausing=_ONLY_WHEN_PAUSED,
+        paused=_accept("queued for this one step, if it is taken over", "queued"),
+        cancelling=_TOO_LATE,
+        ended=_TOO_LATE,
+    ),
+    **_row(
+        ("hand_back",),  # if it is taken over
+        queued=_accept("queued, without what was to be performed", "queued", "paused"),
+        running=Rule("refuse", (), "it is not taken over, or a person's call is being performed"),
+        pausing=_accept("goes on when it has settled", "pausing"),
+        paused=_accept("queued; paused if something else holds it", "queued", "paused"),
+        cancelling=_TOO_LATE,
+        ended=_TOO_LATE,
+    ),
+    **_row(
         ("cancel",),
         queued=_accept("cancelled; cancelling if there is something to undo", "cancelled", "cancelling"),
         running=_accept("cancelling; cancelled if nothing is left to do", "cancelling", "cancelled"),
@@ -310,7 +352,8 @@ def resume_leaves(holds: Collection[Hold], *, accept_stale: bool, budget_has_roo
     """The holds that stand in the way of a resume; it is refused unless there are none.
 
     `waiting` is never in the way: a resumed idle run takes another turn. `asks`, `in_doubt` and
-    `halted` always are: they go by an answer, a decision, a lift (`asks` also by a redirect for now).
+    `halted` always are: they go by an answer, a decision, a lift (`asks` also by a redirect for now); so is `taken`,
+    which goes when the run is handed back.
     """
     cleared = RESUME_CLEARS | {"waiting"}
     if accept_stale:

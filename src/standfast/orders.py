@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from standfast import events as ev
-from standfast.rows import order_of
+from standfast.rows import Frame, order_of
 
 if TYPE_CHECKING:
     from standfast.run import Run
@@ -20,7 +21,7 @@ async def carry_out_orders(session: Session, run: Run[Any], *, last: bool) -> No
         order = order_of(mail)
         if order.get("order") not in ("abandon", "return_to") or mail.id in run.mail_read or mail.id in run.mail_before:
             continue
-        frame = run.thoughts.stack.find(str(order["frame"]))
+        frame = _meant(run.frames, str(order["frame"]), str(order["goal"]))
         if frame is None:
             if not last:
                 continue  # this step may be about to open it again
@@ -32,3 +33,9 @@ async def carry_out_orders(session: Session, run: Run[Any], *, last: bool) -> No
         else:
             await run.thoughts.return_to(frame.id)
         run.mail_read.append(mail.id)
+
+
+def _meant(frames: Sequence[Frame], id_: str, goal: str) -> Frame | None:
+    """The frame that a person saw. A step that was set back may have opened it anew, under another number."""
+    same = [f for f in frames if f.goal == goal]
+    return next((f for f in same if f.id == id_), same[-1] if same else None)

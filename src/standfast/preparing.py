@@ -35,17 +35,20 @@ class Preparing:
         trouble = s.env.store.read(lambda tx: tx.verify_snapshot(s.row))
         if trouble:
             raise StoreDamaged(trouble, hint="restore a copy of the store")
-        if s.row.attempt > 1:
-            for box in s.agent.toolboxes:
-                await box.refresh()
-        await self._same_code()
-        stale, back = await self._stale()
+        stale, back = list[str](), s.row.step
+        if s.row.doc.person is None:  # what a person performs is no part of what the agent saw
+            if s.row.attempt > 1:
+                for box in s.agent.toolboxes:
+                    await box.refresh()
+            await self._same_code()
+            stale, back = await self._stale()
         doubts = await self._doubts()
         if not stale and not doubts:
             return s.row.status == "running"
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            still = any(c.status in ("in_doubt", "check") for c in tx.open_calls(row.n))
+            open_calls = [c for c in tx.open_calls(row.n) if c.person == self._person]
+            still = any(c.status in ("in_doubt", "check") for c in open_calls)
             if row.doc.target is not None or (not stale and not still):
                 return None, [], None  # settled meanwhile, by a person or a late result; or left behind by a rewind
             if stale:
@@ -59,6 +62,12 @@ class Preparing:
 
         await s.write(act)
         return False
+
+    @property
+    def _person(self) -> str:
+        """The order of the person whose call is to be performed; empty if the agent's step is."""
+        person = self.s.row.doc.person
+        return "" if person is None else person.id
 
     async def _same_code(self) -> None:
         """Bring an old state to new code, if the agent says how."""
@@ -134,7 +143,7 @@ class Preparing:
         rows = s.env.store.read(lambda tx: tx.open_calls(s.row.n))
         left: list[str] = []
         for row in rows:
-            if row.status not in ("in_doubt", "check"):
+            if row.status not in ("in_doubt", "check") or row.person != self._person:
                 continue
             tool = s.tool_of(row)
             answer = "its code is not here" if tool is None else await probe(tool, row, s)

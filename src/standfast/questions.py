@@ -42,6 +42,7 @@ def question_row(session: Session, call: Call[Any], id_: str, text: str, title: 
         question=text,
         title=title,
         since=now,
+        person=session.person,
     )
     if isinstance(call, AskCall):
         row.options = cast("JsonValue", call.args["options"])

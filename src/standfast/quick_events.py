@@ -1,74 +1,46 @@
-"""The three events of every ordinary step, encoded straight from what is already JSON.
+"""The three events of every ordinary step, written straight from what is already JSON.
 
-They are written on the hot path and read back as `CallStarted`, `CallFinished` and
-`StepFinished`; fields that have their default value are left out.
+They are written on the hot path and read back as `CallStarted`, `CallFinished` and `StepFinished`;
+fields that have their default value are left out.
 """
 
 from __future__ import annotations
+
+from abc import abstractmethod
 
 from pydantic_core import to_json
 
 from standfast.records import CallRef
 
 
-class QuickStarted:
+class Quick:
+    """Something of a step that writes its own event."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def json(self, seq: int, at: bytes) -> bytes:
+        """The event, with its number and its time (which is JSON already)."""
+        ...
+
+
+def call_started(seq: int, at: bytes, ref: CallRef, args: bytes, attempt: int, why: str) -> bytes:
     """Becomes `CallStarted`."""
-
-    __slots__ = ("_args", "_attempt", "_ref", "_why")
-
-    def __init__(self, ref: CallRef, args: bytes, attempt: int, why: str) -> None:
-        self._ref = ref
-        self._args = args
-        self._attempt = attempt
-        self._why = why
-
-    def json(self, seq: int, at: float) -> bytes:
-        ref = self._ref
-        more = b""
-        if ref.title:
-            more += b',"title":' + to_json(ref.title)
-        if self._why:
-            more += b',"why":' + to_json(self._why)
-        return (
-            b'{"type":"call_started","seq":%d,"at":%r,"call":%b,"tool":%b,"effect":"%b","attempt":%d,"args":%b%b}'
-            % (*(seq, at, to_json(ref.id), to_json(ref.tool), ref.effect.encode(), self._attempt, self._args, more),)
-        )
+    more = b""
+    if ref.title:
+        more += b',"title":' + to_json(ref.title)
+    if why:
+        more += b',"why":' + to_json(why)
+    return b'{"type":"call_started","seq":%d,"at":%b,"call":%b,"tool":%b,"effect":"%b","attempt":%d,"args":%b%b}' % (
+        *(seq, at, to_json(ref.id), to_json(ref.tool), ref.effect.encode(), attempt, args, more),
+    )
 
 
-class QuickFinished:
+def call_finished(seq: int, at: bytes, call: str, result: bytes) -> bytes:
     """Becomes `CallFinished`."""
-
-    __slots__ = ("_call", "_result")
-
-    def __init__(self, call: str, result: bytes) -> None:
-        self._call = call
-        self._result = result
-
-    def json(self, seq: int, at: float) -> bytes:
-        return b'{"type":"call_finished","seq":%d,"at":%r,"call":%b,"result":%b}' % (
-            seq,
-            at,
-            to_json(self._call),
-            self._result,
-        )
+    return b'{"type":"call_finished","seq":%d,"at":%b,"call":%b,"result":%b}' % (seq, at, to_json(call), result)
 
 
-class QuickStep:
+def step_finished(seq: int, at: bytes, step: int, attempt: int) -> bytes:
     """Becomes `StepFinished`."""
-
-    __slots__ = ("_attempt", "_step")
-
-    def __init__(self, step: int, attempt: int) -> None:
-        self._step = step
-        self._attempt = attempt
-
-    def json(self, seq: int, at: float) -> bytes:
-        return b'{"type":"step_finished","seq":%d,"at":%r,"step":%d,"attempt":%d}' % (
-            seq,
-            at,
-            self._step,
-            self._attempt,
-        )
-
-
-Quick = QuickStarted | QuickFinished | QuickStep
+    return b'{"type":"step_finished","seq":%d,"at":%b,"step":%d,"attempt":%d}' % (seq, at, step, attempt)

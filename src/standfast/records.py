@@ -27,7 +27,7 @@ LIVE: tuple[Status, ...] = ("queued", "running", "pausing", "paused", "cancellin
 ENDED: tuple[Status, ...] = ("cancelled", "done", "failed")
 
 Hold = Literal[
-    "user", "budget", "loop", "asks", "waiting", "in_doubt", "stale", "diverged", "error", "tripwire", "halted"
+    "user", "budget", "loop", "asks", "waiting", "in_doubt", "stale", "diverged", "error", "tripwire", "halted", "taken"
 ]
 
 
@@ -205,6 +205,7 @@ class Message:
     when: When = "next"
     by: str | None = None
     at: float = 0.0
+    always: bool = False  # came with the run when a person handed it back: read whatever is on the stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +280,7 @@ class RunView:
     spent: Spent = field(default_factory=Spent)
     frames: tuple[Json, ...] = ()  # open ones, the active one last
     held_tokens: int = 0  # what the frames on hold cost
+    taken_by: str = ""  # who has taken the run over; "somebody" if they gave no name
     mail: tuple[MailView, ...] = ()
     needs: tuple[Need, ...] = ()
     in_flight: tuple[CallRef, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.errors import NoAnswer
 from standfast.events import Event
 from standfast.machine import resume_leaves
 from standfast.records import Accepted, Answer, Budget, Choice, Hold, Refused, Spent
@@ -20,11 +21,14 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     caps = budgets.raised(doc.budget, ask.budget) if ask.budget else doc.budget
     spent = family_spent(tx, row)
     room = not budgets.exhausted(caps, spent)
-    standing: list[Hold] = [name for name, info in doc.holds.items() if name != "asks" or info.data != VOID]
+    kept: list[Hold] = [] if doc.person is None else doc.person.kept  # they do not hold what a person performs
+    standing: list[Hold] = [
+        name for name, info in doc.holds.items() if name not in kept and (name != "asks" or info.data != VOID)
+    ]
     left = resume_leaves(standing, accept_stale=ask.accept_stale, budget_has_room=room)
     if left:
         return _refused(row, left, ask, spent), []
-    gone = withdraw(tx, row, ()) if "asks" in doc.holds else []
+    gone = withdraw(tx, row, ()) if "asks" in doc.holds and "asks" not in kept else []
     changed = list[str]()
     if ask.budget:
         changed.append("budget " + _caps(ask.budget))
@@ -32,17 +36,17 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
         changed.insert(0, doc.changed)
     doc.budget = caps
     doc.changed = "; ".join(changed)
-    cleared = list(doc.holds)
-    if "diverged" in doc.holds:
+    cleared = [name for name in doc.holds if name not in kept]
+    if "diverged" in cleared:
         data = doc.holds["diverged"].data
         doc.diverged_ok = [str(key) for key in data] if isinstance(data, list) else []
-    if "error" in doc.holds:
+    if "error" in cleared:
         _issue_failed_reads_again(tx, row)
     if "budget" in doc.holds or "loop" in doc.holds:
         doc.rounds = None
     doc.accept_stale = ask.accept_stale  # for whatever is found when the run is taken up
-    doc.holds.clear()
-    doc.error = None
+    doc.holds = {name: info for name, info in doc.holds.items() if name in kept}
+    doc.error = doc.error if "error" in kept else None
     doc.stop = None
     enter(row, "queued", tx.now)
     event = ev.ResumeAsked(by=ask.by, reason=ask.reason, note=ask.note, changed=doc.changed, cleared=cleared)
@@ -51,8 +55,12 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
 
 def _issue_failed_reads_again(tx: Tx, row: RunRow) -> None:
     """A step repeated after an error asks the world anew; what had effects stays as it ended."""
+    useless = row.doc.error is not None and row.doc.error.type == NoAnswer.__name__
     for call in tx.calls_of_step(row.n, row.epoch, row.step):
-        if call.status == "failed" and call.effect in ("read", "idempotent") and call.kind in ("tool", "model"):
+        if useless and call.status == "finished" and call.kind == "model":  # its answer is why the run was held
+            call.status, call.result = "cut", None
+            tx.update_call(call)
+        elif call.status == "failed" and call.effect in ("read", "idempotent") and call.kind in ("tool", "model"):
             call.status, call.error, call.message = "cut", None, None
             tx.update_call(call)
         elif call.status == "not_performed":  # the tool said so: nothing happened
@@ -70,6 +78,8 @@ def _refused(row: RunRow, left: frozenset[str], ask: Resume, spent: Spent) -> Re
             choices.append(Choice("resume", {"accept_stale": True}, "go on although the world has changed"))
         if name == "budget":
             choices.append(Choice("resume", {"budget": budgets.doubled(row.doc.budget, spent)}, "raise the cap"))
+        if name == "taken":
+            choices.append(Choice("hand_back", {}, "hand it back"))
     choices.append(Choice("cancel", {}, "cancel the run"))
     return Refused(f"the run is held by {'; '.join(words)}", tuple(choices))
 

@@ -146,6 +146,35 @@ class Resume:
 
 
 @dataclass(slots=True)
+class Taken:
+    """A person has the run: who, since when, and what they have done in it."""
+
+    by: str | None
+    since: float
+    performed: list[Json] = field(default_factory=list[Json])
+    settled: bool = False  # what was changed in the run counts from the first time it stood still
+
+
+@dataclass(slots=True)
+class PersonCall:
+    """A tool that a person performs in a run they have taken over: a step of its own."""
+
+    id: str  # of the mail that orders it
+    tool: str
+    args: JsonValue
+    by: str | None
+    kept: list[Hold]  # what held the run before, and holds it again afterwards
+
+
+@dataclass(slots=True)
+class SetAside:
+    """A step of the agent that stands still while a person performs tools."""
+
+    since: int  # where in the record its text begins
+    calls: list[str] = field(default_factory=list[str])  # the person's, which are no part of it
+
+
+@dataclass(slots=True)
 class RunDoc:
     """The part of a run's row that changes seldom; stored as JSON."""
 
@@ -173,6 +202,10 @@ class RunDoc:
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
     values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     retrying: dict[str, str] = field(default_factory=dict[str, str])  # what calls wait for before they try again
+    taken: Taken | None = None
+    person: PersonCall | None = None
+    person_steps: int = 0  # steps that people took: the agent's own are counted apart for the keys of its calls
+    set_aside: SetAside | None = None
     took_mail: bool = False
     turn_given_for: str = ""
     rounds: Rounds | None = None  # what a run with a budget of repeats did lately
@@ -224,7 +257,10 @@ class RunRow:
 
     def copy(self) -> RunRow:
         """A row that can be changed without changing this one; the document is shared."""
-        s = self.spent
+        return self.gone_on(self.attempt, self.step, self.in_flight.copy(), replace(self.spent))
+
+    def gone_on(self, attempt: int, step: int, in_flight: list[CallRef], spent: Spent) -> RunRow:
+        """The row of a run that has got so far; this one is not changed, the document is shared."""
         return RunRow(
             self.n,
             self.id,
@@ -233,13 +269,13 @@ class RunRow:
             self.seq,
             self.head,
             self.fence,
-            self.attempt,
+            attempt,
             self.epoch,
-            self.step,
+            step,
             self.snapshot,
             self.holder,
-            self.in_flight.copy(),
-            Spent(s.steps, s.calls, s.input_tokens, s.output_tokens, s.cost, s.seconds),
+            in_flight,
+            spent,
             self.doc,
             self.parent,
             self.created,
@@ -280,6 +316,7 @@ class CallRow:
     left_by: str | None = None  # the driver that had begun it, when it was taken over or left: it may still be at it
     title: str = ""
     since: float = 0.0
+    person: str = ""  # the order of a person whose call this is; empty: the agent's
 
     @property
     def ref(self) -> CallRef:
@@ -307,6 +344,7 @@ class MailRow:
     step: int | None = None
     reason: str = ""
     not_before: int = 0
+    always: bool = False  # read whatever is on the stack: what a person says on handing the run back
 
 
 def order_of(mail: MailRow) -> Json:

@@ -6,7 +6,7 @@ import asyncio
 import random as randomness
 import uuid as uuids
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -77,9 +77,10 @@ class Run(Generic[S]):
         """Perform a call, once: a repeated step gets the result it had. Raises CallFailed."""
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - people without a checker
             raise Misuse(f"run.call was given {call!r}", hint="give it what calling a tool returns: run.call(draft(1))")
-        arguments.text_or_none("key", key)
-        arguments.text_or_none("title", title)
-        arguments.text_or_none("why", why)
+        if not (key is title is why is None):
+            arguments.text_or_none("key", key)
+            arguments.text_or_none("title", title)
+            arguments.text_or_none("why", why)
         return await self._s.gate.call(self, call, key, title, why)
 
     async def call_all(self, calls: Iterable[Call[R]], limit: int | None = None) -> list[R | CallFailed]:
@@ -112,9 +113,13 @@ class Run(Generic[S]):
         why = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
         return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
 
-    def is_over(self, call: Call[Any], nth: int = 0) -> bool:
-        """Has an earlier attempt at this step seen the end of this call? Then `call` gives its result at once."""
-        return self._s.journal.is_over(call, nth)
+    def withhold(self, call: Call[Any]) -> Literal["over", "cut", "not begun"]:
+        """What an earlier attempt at this step left of a call that is not to be performed; "over": `call` gives it."""
+        row = self._s.journal.next_row(call)
+        if row is not None and (row.status == "finished" or row.error is not None):
+            return "over"
+        self._s.journal.pass_over(call)
+        return "cut" if row is not None and row.status in ("started", "cut", "in_doubt", "check") else "not begun"
 
     async def relies_on(self, name: str, call: Call[R]) -> R:
         """Read something, and have it compared when the run is taken up again (R16)."""
@@ -146,7 +151,7 @@ class Run(Generic[S]):
         """
         if limit is not None and limit < 1:
             raise Misuse("take_messages(limit=...) must be at least 1", hint="leave it out for all")
-        return [Message(m.id, m.text, m.data, m.when, m.by, m.at) for m in self._take("message", limit)]
+        return [Message(m.id, m.text, m.data, m.when, m.by, m.at, m.always) for m in self._take("message", limit)]
 
     def _take(self, kind: str, limit: int | None = None) -> list[MailRow]:
         """What the same question got in an earlier attempt, even nothing, and mail for "now"; else what is new."""
@@ -232,7 +237,7 @@ class Run(Generic[S]):
         said = to if isinstance(to, str) and text is None else text
         if said is None:
             raise Misuse("a reply needs a text", hint="run.reply(message, text) or run.reply(text)")
-        self.thoughts.reply(mail, arguments.text("text", said), self._count("reply"))
+        self.thoughts.reply(mail, arguments.text("text", said))
 
     # --- notes --------------------------------------------------------------------------------------
 

@@ -228,7 +228,7 @@ class Runtime:
             )
 
         def act(tx: Tx) -> str:
-            asked = fingerprint([id, name, digest_of_start(tx, code, name, typed)])
+            asked = "" if request_id is None else fingerprint([id, name, digest_of_start(tx, code, name, typed)])
             return made_once(tx, request_id, "start", run_id, asked, insert)
 
         return Handle(self, await self.control(act))
@@ -313,15 +313,7 @@ class Runtime:
 
     async def control(self, act: Callable[[Tx], T]) -> T:
         """Carry out a verb in the control thread: works from any event loop, also while this one is blocked."""
-        thread = self.must_be_open()
-
-        def work() -> T:
-            self._store.create()
-            result = self._store.write(act)
-            thread.read_signals()
-            return result
-
-        return await asyncio.wrap_future(thread.call(work))
+        return await asyncio.wrap_future(self.must_be_open().carry_out(act))
 
     def fetch(self, log: str, start: int, stop: int) -> builtins.list[bytes]:
         """Rows of a log."""

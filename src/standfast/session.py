@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
@@ -54,6 +55,7 @@ class Session:
         self.step = row.step  # may be one ahead of the row while a boundary is being committed
         self.spent = Spent()
         self.rounds = row.doc.rounds or Rounds()
+        self.person = ""  # the order of a person whose call this attempt performs
         self.journal = Journal(row.id, row.epoch, row.step)
         self.interruption: Interruption | None = None
         self.attempt: Attempt | None = None
@@ -61,7 +63,7 @@ class Session:
         self.flights: dict[str, Flight] = {}
         self.left: list[Flight] = []  # outlived their deadline
         self.outcomes: list[InFlight] = []  # of the stop under way
-        self.begun: list[tuple[str, float]] = []  # bodies begun, and when
+        self.begun: deque[tuple[str, float]] = deque(maxlen=1000)  # bodies begun, and when
         self.answers: dict[str, asyncio.Future[CallRow]] = {}
         self.wake = asyncio.Event()
         self.shut = False  # set by the control thread the moment a verb has closed the gate
@@ -151,7 +153,7 @@ class Session:
 
     def begin_step(self) -> None:
         """The next step begins with an empty journal."""
-        self.journal = Journal(self.row.id, self.row.epoch, self.step)
+        self.journal = Journal(self.row.id, self.row.epoch, self.step - self.row.doc.person_steps)
         self.interruption = None
 
     def fetch(self, log: str, start: int, stop: int) -> list[bytes]:
@@ -175,8 +177,7 @@ class Session:
         attempt = self.attempt
         if commit.boundary_refused or row.status != "running" or (attempt is not None and row.attempt > attempt.number):
             self.wake.set()
-        if self.env.hub.watched:
-            self.env.hub.stepped(row.id)
+        self.env.hub.stepped(row.id)
 
     def commit_failed(self, commit: StepCommit, error: BaseException) -> None:
         """A commit was lost for good: only a fence does that."""
@@ -206,15 +207,15 @@ class Session:
 
     def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None:
         """Count what a call used."""
-        for spent in (self.commit().spent, self.spent):
-            spent.input_tokens += input_tokens
-            spent.output_tokens += output_tokens
-            spent.cost += cost
+        used = Spent(input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
+        self.commit().use(used)
+        budgets.add(self.spent, used)
 
     def count_child_calls(self, calls: int) -> None:
         """A child's calls are the parent's too."""
-        self.commit().spent.calls += calls
-        self.spent.calls += calls
+        used = Spent(calls=calls)
+        self.commit().use(used)
+        budgets.add(self.spent, used)
 
     def over_cap(self) -> Over | None:
         """The run, this one or one above it, whose budget leaves no room for another call."""
@@ -231,8 +232,6 @@ class Session:
     def began(self, flight: Flight) -> None:
         """A body begins now."""
         self.begun.append((flight.id, self.env.store.now()))
-        if len(self.begun) > 1000:
-            del self.begun[:500]
 
     def ended(self, flight: Flight, outcome: Outcome, *, begun: bool = True) -> StepCommit:
         """A call has ended: recorded with the next commit."""
@@ -242,7 +241,8 @@ class Session:
         if flight.tied:
             flight.cut_tied()
         self.flights.pop(flight.id, None)
-        self.voice.flush(flight)
+        if flight.speech is not None:
+            self.voice.flush(flight)
         ended = ended_row(flight, outcome, self.step, self.row.n, self.row.epoch)
         if not begun and ended.row is not None:
             ended.row.status = "not_begun"
@@ -296,7 +296,7 @@ class Session:
         if row is not None:
             row.status = "not_begun"
         event = ev.CallCut(call=admission.ref.id, outcome="not_begun", why="its caller had gone")
-        self.commit().ended.append(Ended(admission.ref.id, event, row, known=row is not None))
+        self.commit().ended.append(Ended(admission.ref.id, row, row is not None, event))
 
     async def recorded(self, flight: Flight) -> None:
         """A test's point: the result is durable."""

@@ -21,7 +21,7 @@ class Thoughts:
 
     frames: list[Frame] = field(default_factory=list[Frame])  # open ones, the active one last
     opened: int = 0  # so far: the next one's number
-    untold: list[str] = field(default_factory=list[str])  # returns that no reply has named yet
+    untold: str = ""  # the return to the active frame, until a reply has named it
 
 
 @dataclass(slots=True)

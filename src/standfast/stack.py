@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
+from standfast import arguments
 from standfast import events as ev
 from standfast.errors import Misuse, StackFull
 from standfast.events import Event
@@ -31,6 +32,10 @@ class Limits:
     held_tokens: int | None = None
 
     def __post_init__(self) -> None:
+        arguments.whole("max_frames", self.frames, "leave it out for 4")
+        arguments.number("frame_expiry", self.expiry, "leave it out for half an hour")
+        if self.held_tokens is not None:
+            arguments.whole("max_held_tokens", self.held_tokens, "leave it out for no limit")
         if self.frames < 1:
             raise Misuse("max_frames must be at least 1", hint="leave it out for 4")
         if self.expiry <= 0:
@@ -175,10 +180,12 @@ class Stack:
         now: float,
         limits: Limits,
         facts: dict[str, Fact],
+        *,
+        always: bool = False,
     ) -> tuple[Frame, list[Event]]:
-        """Put a new frame on top, whatever was there on hold; StackFull if there is no room."""
+        """Put a new frame on top, whatever was there on hold; StackFull if there is no room, unless it is `always`."""
         full = no_room(self.frames, limits)
-        if full:
+        if full and not always:
             raise StackFull(
                 f"{goal!r} cannot be begun: {full}", hint="finish or abandon a frame first; limits are the agent's"
             )
@@ -206,6 +213,7 @@ class Stack:
             return []
         kept = {name: facts[name] for name in top.relied if name in facts}
         self.put(replace(top, status="held", held_at=now, facts=kept, returned="", why=""))
+        self.told()
         return [ev.FrameHeld(frame=top.id, goal=top.goal, at_step=place(top))]
 
     def activate(self, frame: Frame, now: float, why: str, facts: dict[str, Fact]) -> list[Event]:
@@ -218,7 +226,7 @@ class Stack:
             text = f"back to {frame.goal}" + (f": {where}" if where else "")
         back = replace(frame, status="active", held_at=None, worked_at=now, facts={}, returned=text, why=why)
         others = [f for f in self.frames if f.id != frame.id]
-        self.thoughts = replace(self.thoughts, frames=[*others, back], untold=[*self.thoughts.untold, text])
+        self.thoughts = replace(self.thoughts, frames=[*others, back], untold=text)
         return [*events, ev.FrameReturned(frame=frame.id, text=text, reconstructed=bool(why), why=why)]
 
     def advance(self, frame: Frame, now: float, note: str) -> list[Event]:
@@ -255,11 +263,11 @@ class Stack:
         if top is not None:
             self.put(replace(top, worked_at=now))
 
-    def told(self) -> list[str]:
-        """The returns that no reply has named yet; from now on they are told."""
+    def told(self) -> str:
+        """The return to the active frame, if no reply has named it yet; from now on it is told."""
         untold = self.thoughts.untold
         if untold:
-            self.thoughts = replace(self.thoughts, untold=[])
+            self.thoughts = replace(self.thoughts, untold="")
         return untold
 
     def put(self, frame: Frame) -> None:
@@ -268,6 +276,8 @@ class Stack:
         self.thoughts = replace(self.thoughts, frames=frames)
 
     def _remove(self, frame: Frame) -> None:
+        if frame.status == "active":
+            self.told()  # what it was returned for is over
         self.thoughts = replace(self.thoughts, frames=[f for f in self.frames if f.id != frame.id])
 
 

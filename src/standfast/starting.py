@@ -19,10 +19,9 @@ from standfast.stores.chain import GENESIS
 
 def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: str, **ask: Any) -> bool:  # noqa: A002
     """Start the run; False if it is there already, from the same agent and state. Without code: by name."""
-    asked = digest_of_start(tx, code, name, state)
     old = tx.run(id)
     if old is not None:
-        if old.agent == name and old.doc.start_digest == asked:
+        if old.agent == name and old.doc.start_digest == digest_of_start(tx, code, name, state):
             return False
         raise RunIdTaken(
             f"run {id!r} exists already, with another agent or state",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Turn:
     """How a run of steps came to its end."""
 
-    kind: Literal["done", "idle", "error", "held"]
+    kind: Literal["done", "idle", "performed", "error", "held"]
     boundary: Boundary | None = None
     value: Any = None
     error: ErrorInfo | None = None
@@ -119,19 +119,17 @@ class Stepper:
         run.number = 0  # whoever still holds this Run gets no further call
         if s.flights or scope.used:
             await self._leftovers()
-        if any(row.status == "asking" for row in s.journal.rows.values()):
-            await s.write(lambda tx, row: (None, withdraw(tx, row, ()), None))
-        if unasked := s.journal.unasked_children():
-            await cancel_children(s, scope.number, unasked)
+        if s.journal.rows:
+            await self._let_go_of_earlier_attempts()
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(
             scope, scope.number, run.step, pack(run.plan.items, raw, stack.thoughts), logs, run.mail_read
         )
-        s.show_plan(run.plan)
+        if run.plan.changed:
+            s.show_plan(run.plan)
         if _is_done(returned):
-            result = s.agent.result_codec.dump(returned.result)
-            return Turn("done", boundary, result)
-        if isinstance(returned, Idle):
+            return Turn("done", boundary, s.agent.result_codec.dump(returned.result))
+        if returned is not None:
             return Turn("idle", boundary)
         pending = s.pending
         if pending is not None and pending.boundary is not None:
@@ -156,6 +154,14 @@ class Stepper:
         following.mail_before.update(run.mail_read)
         self._run = following
         return None
+
+    async def _let_go_of_earlier_attempts(self) -> None:
+        """Questions and child runs that this attempt has not asked for."""
+        s = self._s
+        if any(row.status == "asking" for row in s.journal.rows.values()):
+            await s.write(lambda tx, row: (None, withdraw(tx, row, ()), None))
+        if unasked := s.journal.unasked_children():
+            await cancel_children(s, self._scope.number, unasked)
 
     async def _leftovers(self) -> None:
         """Calls that outlive their step: effects are waited for, reads are cut; each is named in the record."""

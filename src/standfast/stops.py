@@ -44,9 +44,12 @@ def enter(row: RunRow, status: Status, now: float) -> None:
         doc.paused_at = None
     if status == "paused" and doc.paused_at is None:
         doc.paused_at = now
-        doc.baseline = row.snapshot
-        doc.changed = ""
-        doc.redirected = []
+        if doc.taken is None or not doc.taken.settled:
+            doc.baseline = row.snapshot
+            doc.changed = ""
+            doc.redirected = []
+        if doc.taken is not None:
+            doc.taken.settled = True
     if status in ("queued", "running"):
         doc.receipt = None  # it told of a stop that is over
     if status in ("cancelled", "done", "failed"):
@@ -227,7 +230,8 @@ def partial_output(tx: Tx, row: RunRow) -> str:
 
 def said_in_step(tx: Tx, row: RunRow) -> dict[str, tuple[int, str]]:
     """Attempt and text of each call of the current step that said something; what was said anew, once."""
-    snapshot = row.snapshot
+    aside = row.doc.set_aside
+    snapshot = row.snapshot if aside is None else aside.since
     said: dict[str, tuple[int, list[str]]] = {}
     while rows := tx.record(row.n, snapshot):
         for seq, events in rows:
@@ -237,7 +241,8 @@ def said_in_step(tx: Tx, row: RunRow) -> dict[str, tuple[int, str]]:
                     if not event.offset:
                         said[event.call] = (event.attempt, [])
                     said.setdefault(event.call, (event.attempt, []))[1].append(event.text)
-    return {call: (attempt, "".join(parts)) for call, (attempt, parts) in said.items()}
+    others = () if aside is None else aside.calls
+    return {call: (attempt, "".join(parts)) for call, (attempt, parts) in said.items() if call not in others}
 
 
 def finish_cancel(tx: Tx, row: RunRow) -> list[Event]:
@@ -248,6 +253,19 @@ def finish_cancel(tx: Tx, row: RunRow) -> list[Event]:
     frames, row.doc.frames = give_up(row.doc.frames, done.by, why), []
     enter(row, "cancelled", tx.now)
     return [*frames, ev.RunCancelled(receipt=done)]
+
+
+def drop_person(tx: Tx, row: RunRow, reason: str) -> list[Event]:
+    """What a person wanted to perform is not performed; they are told."""
+    person, row.doc.person = row.doc.person, None
+    if person is None:
+        return []
+    for mail in tx.pending_mail(row.n):
+        if mail.id == person.id:
+            mail.status, mail.reason = "returned", reason
+            tx.update_mail(mail)
+            return [ev.MailReturned(mail=mail.id, reason=reason)]
+    return []
 
 
 def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
@@ -263,13 +281,20 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
     row.doc.values = {}
     row.doc.set_back = True
     row.doc.interrupted = False
+    row.doc.set_aside = None
+    dropped = drop_person(tx, row, f"the run was rewound to step {target.step}")
     row.doc.plan = unpack(found[1])[0]
     frames = thoughts_in(found[1]).frames
     gone = [f for f in row.doc.frames if f.id not in {kept.id for kept in frames}]
     row.doc.frames = frames
     row.doc.facts = {name: fact for name, fact in row.doc.facts.items() if fact.step < target.step}
+    for mail in tx.pending_mail(row.n):
+        if mail.not_before > target.step:  # it waited for a step that is far ahead again
+            mail.not_before = target.step
+            tx.update_mail(mail)
     by = row.doc.stop.by if row.doc.stop is not None else None
     out: list[Event] = [
+        *dropped,
         *give_up(gone, by, f"the run was rewound to step {target.step}"),
         ev.Rewound(to=target.step, epoch=row.epoch),
     ]
@@ -303,8 +328,10 @@ def abandon_rewind(tx: Tx, row: RunRow) -> None:
 
 
 def queue_if_free(row: RunRow, now: float, why: str) -> list[Event]:
-    """A run whose last hold went by an answer or decision goes on by itself."""
-    if row.status == "paused" and not row.doc.holds:
+    """A run whose last hold went by an answer or decision goes on by itself; so does what a person performs in it."""
+    person = row.doc.person
+    free = not row.doc.holds or (person is not None and set(row.doc.holds) <= set(person.kept))
+    if row.status == "paused" and free:
         enter(row, "queued", now)
         return [ev.RunQueued(why=why)]
     return []

@@ -14,6 +14,7 @@ from standfast.family import hold_at_cap
 from standfast.journal import Journal
 from standfast.loops import Rounds
 from standfast.outliving import still_left
+from standfast.person_steps import perform_for_person
 from standfast.plan import Plan
 from standfast.records import Hold, Residue, Spent, Status
 from standfast.rows import CallRow, RunDoc, RunRow, Stop
@@ -88,24 +89,30 @@ class Supervisor:
         s.row, s.spent, snapshot, rows, said = s.env.store.read(look)
         row = s.row
         plan, raw = unpack(snapshot)
-        state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
+        person = row.doc.person
+        s.person = "" if person is None else person.id
+        state: Any = None
+        if person is None:
+            state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
         s.step = row.step
         s.rounds = row.doc.rounds or Rounds()
-        s.journal = Journal(row.id, row.epoch, row.step)
-        s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn"}
-        s.journal.values = dict(row.doc.values)
-        s.interruption = s.journal.interruption(said)
-        self._redirected = row.doc.set_back and bool(rows)
+        s.journal = Journal(
+            row.id, row.epoch, row.step - row.doc.person_steps if person is None else f"person\0{person.id}"
+        )
+        s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn" and r.person == s.person}
+        s.journal.values = {} if person is not None else dict(row.doc.values)
+        s.interruption = None if person is not None else s.journal.interruption(said)
+        self._redirected = person is None and row.doc.set_back and bool(rows)
         s.stop_asked = None
         s.shut = False
         s.outcomes = []
         scope = s.attempt = Attempt(row.attempt, s.wake.set)
         run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step), self._stack(snapshot))
         run.plan.changed = plan != row.doc.plan  # a step set back takes its changes of the plan back
-        stepper = Stepper(s, scope, run)
+        taking = Stepper(s, scope, run).steps() if person is None else perform_for_person(s, scope, run, snapshot)
         token = current_attempt.set(scope)
         try:
-            task = s.env.loop.create_task(stepper.steps(), name=f"standfast {row.id}")
+            task = s.env.loop.create_task(taking, name=f"standfast {row.id}")
         finally:
             current_attempt.reset(token)
         scope.main = task
@@ -218,7 +225,7 @@ class Supervisor:
         await self._keep_outcomes()
         if self._stepper is not None and self._stepper.done() and not self._stepper.cancelled():
             turn = self._stepper.result()
-            if turn.kind in ("done", "idle", "error") and s.row.status in ("pausing", "cancelling"):
+            if turn.kind in ("done", "idle", "performed", "error") and s.row.status in ("pausing", "cancelling"):
                 await self._end_turn(turn)
 
     async def _keep_outcomes(self) -> None:
@@ -266,7 +273,7 @@ class Supervisor:
             return
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-            gone = withdraw(tx, row, waiting) if name == "asks" else []
+            gone = withdraw(tx, row, waiting, s.person) if name == "asks" else []
             if row.status == "running" and not _settled(tx, row, name):
                 hold(row, name, tx.now, text, data)
                 if name == "user":

@@ -6,7 +6,6 @@ sees the same values on the first try, after a crash and in a process of its own
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -45,6 +44,7 @@ Confirm = bool | Callable[..., bool | str] | None
 
 _EFFECTS = get_args(Effect)
 _PLAIN = (str, int, bool)
+_SURELY_READ = 4000  # readers have limits for the digits of a number, none for a text of this size
 _SETTLES = get_args(Settles)
 
 unperformed: ContextVar[set[Call[Any]] | None] = ContextVar("standfast_unperformed", default=None)
@@ -138,8 +138,8 @@ class Tool(Generic[P, R]):
         self._sorted_names = sorted(self._names)
         self.is_async: bool = read.is_async
         # What is exactly a word, a number or a truth value reads back as itself: no codec is needed to know that.
-        plain = [(name, kind) for name, kind in read.hints.items() if kind in _PLAIN]
-        self._plain_types = plain if len(plain) == len(self._names) else None
+        kinds = [read.hints.get(name) for name in self._names]
+        self._plain_types = kinds if all(kind in _PLAIN for kind in kinds) else None
         self._plain_result = read.returns if read.returns in _PLAIN else None
         self._arguments = read.arguments
         self._argument_schema = read.argument_schema
@@ -185,10 +185,12 @@ class Tool(Generic[P, R]):
 
     def _call(self, given: dict[str, Any]) -> Call[R]:
         arguments = self._arguments
-        if self._plain_types is not None and all(type(given[name]) is kind for name, kind in self._plain_types):
-            with contextlib.suppress(PydanticSerializationError, ValueError):  # half a character: the codec says so
-                raw = to_json({name: given[name] for name in self._sorted_names})
-                return Call(self, {name: given[name] for name in self._names}, raw)
+        if self._plain_types is not None:
+            args = {name: given[name] for name in self._names}
+            if [type(value) for value in args.values()] == self._plain_types:
+                plain = _plain_json({name: given[name] for name in self._sorted_names})
+                if plain is not None:
+                    return Call(self, args, plain)
         try:
             raw = self._canonical_args(given, quiet=True)
             args = arguments.load(raw, strict=True)
@@ -217,9 +219,8 @@ class Tool(Generic[P, R]):
 
     def dump_result(self, value: R) -> bytes:
         """The result as JSON; NotStorable if it is not what the function declares."""
-        if type(value) is self._plain_result:
-            with contextlib.suppress(PydanticSerializationError, ValueError):
-                return to_json(value)
+        if type(value) is self._plain_result and (plain := _plain_json(value)) is not None:
+            return plain
         try:
             return self._result.dump(value)
         except NotStorable as error:
@@ -228,6 +229,12 @@ class Tool(Generic[P, R]):
     def load_result(self, raw: bytes) -> R:
         """The result again, as the type the function declares."""
         return self._result.load(raw)
+
+    def round_trip(self, value: R) -> tuple[bytes, R]:
+        """The result as JSON, and as a new process would read it."""
+        raw = self.dump_result(value)
+        same = type(value) is self._plain_result and len(raw) < _SURELY_READ
+        return raw, value if same else self._result.load(raw)
 
     @cached_property
     def inline(self) -> bool:
@@ -308,6 +315,14 @@ class Tool(Generic[P, R]):
 
     def _bad(self, why: str, hint: str) -> BadTool:
         return bad_tool(self.name, why, hint)
+
+
+def _plain_json(value: Any) -> bytes | None:
+    """JSON of words, numbers and truth values; None for half a character, which the codec then names."""
+    try:
+        return to_json(value)
+    except (PydanticSerializationError, ValueError):
+        return None
 
 
 class Decorator(Protocol):

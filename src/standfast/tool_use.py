@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from standfast.run import Run
 
 WHY_CHARACTERS = 500  # of what the model said before it asked for tools
+_UNKNOWN = "outcome unknown: it may have taken effect"
 
 
 class ToolUse:
@@ -29,11 +29,12 @@ class ToolUse:
         self._run = run
         self._dialect: Dialect = dialect
         self._tools = {one.name: one for one in usables(tools)}
-        self._seen: Counter[tuple[str, bytes]] = Counter()
 
     async def perform(self, asked: Sequence[ToolCall], why: str = "", withhold: str = "") -> list[Json]:
         """Messages for the model, in the order it asked. With `withhold`, only what is over already is told."""
-        prepared = [(one, self._prepared(one, withhold)) for one in asked]
+        if withhold:  # one by one: which of equal calls is over depends on their order
+            return [await self._one(one, self._withheld(self._prepared(one), withhold), why) for one in asked]
+        prepared = [(one, self._prepared(one)) for one in asked]
         if len(prepared) == 1:  # without a task of its own its admission shares a commit with what came before
             return [await self._one(*prepared[0], why)]
         tasks = [asyncio.ensure_future(self._one(one, call, why)) for one, call in prepared]
@@ -43,28 +44,30 @@ class ToolUse:
             for task in tasks:
                 task.cancel()
 
-    def _prepared(self, asked: ToolCall, withhold: str) -> Call[Any] | str:
+    def _prepared(self, asked: ToolCall) -> Call[Any] | str:
         """The call, or why there is none."""
         usable = self._tools.get(asked.name)
         if usable is None:
             known = ", ".join(self._tools) or "none"
             return f"not executed: there is no tool {asked.name!r}; the tools are: {known}"
         try:
-            call = usable.call(asked.arguments)
+            return usable.call(asked.arguments)
         except StandfastError as error:
             return f"not executed: {error}"
-        if withhold and not self._is_over(call):
-            made = unperformed.get()
-            if made is not None:
-                made.discard(call)
-            return f"not executed: {withhold}"
-        return call
 
-    def _is_over(self, call: Call[Any]) -> bool:
-        same = (call.tool.name, call.raw)
-        nth = self._seen[same]
-        self._seen[same] += 1
-        return self._run.is_over(call, nth)
+    def _withheld(self, call: Call[Any] | str, why: str) -> Call[Any] | str:
+        """The call if it is over already, for its result; else what is true of it."""
+        if isinstance(call, str):
+            return call
+        left = self._run.withhold(call)
+        if left == "over":
+            return call
+        made = unperformed.get()
+        if made is not None:
+            made.discard(call)
+        if left == "cut" and call.tool.effect != "read":
+            return f"cut off: {why}; {_UNKNOWN}"
+        return f"not executed: {why}"
 
     async def _one(self, asked: ToolCall, call: Call[Any] | str, why: str) -> Json:
         if isinstance(call, str):
@@ -89,7 +92,7 @@ def _failure(call: Call[Any], error: CallFailed) -> str:
         return f"not executed: {error.message}"
     late = "timed out" if isinstance(error, CallTimedOut) else f"failed: {error.type}"
     unknown = call.tool.effect in ("write", "irreversible")
-    return f"{late}: {error.message}" + ("; outcome unknown: it may have taken effect" if unknown else "")
+    return f"{late}: {error.message}" + (f"; {_UNKNOWN}" if unknown else "")
 
 
 def _as_text(value: Any) -> str:

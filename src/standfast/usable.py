@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -40,6 +41,8 @@ def usables(tools: Iterable[Any]) -> list[Usable]:
 
 def opened(tools: Iterable[Any]) -> list[Any]:
     """Tools and agents, with what is in toolboxes now in their place."""
+    if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - people without a checker
+        raise Misuse(f"tools={tools!r} is no list of tools", hint="give a list, also of one: tools=[search]")
     return [each for one in tools for each in (one.tools if isinstance(one, Toolbox) else [one])]
 
 
@@ -47,7 +50,7 @@ def _usable(given: Any) -> Usable:
     if isinstance(given, Tool):
         tool = cast("Tool[..., Any]", given)
         schema = {key: value for key, value in tool.schema.items() if key != "description"}
-        return Usable(ToolSpec(tool.name, str(tool.schema.get("description", "")), schema), tool.parse)
+        return Usable(ToolSpec(_for_models(tool.name), str(tool.schema.get("description", "")), schema), tool.parse)
     try:
         agent = as_agent(given)
     except Misuse as error:
@@ -60,4 +63,9 @@ def _usable(given: Any) -> Usable:
             raise Misuse(f"{agent.name} cannot be started so: {error}", hint="see its schema") from error
         return child(agent, state)
 
-    return Usable(ToolSpec(agent.name, agent.description, agent.schema_for_models), call)
+    return Usable(ToolSpec(_for_models(agent.name), agent.description, agent.schema_for_models), call)
+
+
+def _for_models(name: str) -> str:
+    """The name as providers take it: letters, digits, _ and -, at most 64 of them."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]

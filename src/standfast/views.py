@@ -59,6 +59,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         spent=spent,
         frames=frames_of(tx, row, mail, now),
         held_tokens=held_tokens(doc.frames),
+        taken_by="" if doc.taken is None else doc.taken.by or "somebody",
         mail=tuple(_mail(tx, row, m) for m in mail),
         needs=tuple(needs(row, open_calls, spent)),
         in_flight=tuple(row.named_in_flight),
@@ -193,8 +194,8 @@ def frames_of(tx: Tx, row: RunRow, mail: list[MailRow], now: float) -> tuple[Jso
     if not frames:
         return ()
     limits = limits_of(tx, row)
-    orders = {str(order_of(m).get("frame")): m.text for m in mail if m.kind == "order" and m.status == "pending"}
-    return tuple(frame_view(f, now, limits, orders.get(f.id, "")) for f in frames)
+    orders = {str(order_of(m).get("goal")): m.text for m in mail if m.kind == "order" and m.status == "pending"}
+    return tuple(frame_view(f, now, limits, orders.get(f.goal, "")) for f in frames)
 
 
 def _mail(tx: Tx, row: RunRow, mail: MailRow) -> MailView:
@@ -208,6 +209,6 @@ def _pending(tx: Tx, row: RunRow, mail: MailRow) -> str:
     """What a piece of mail waits for; of a message: what it was told, as things are now."""
     if mail.kind == "message":
         waits = held_back(mail.when, row.doc.frames, limits_of(tx, row)) if row.doc.frames else ""
-        if waits or row.status == "paused":
+        if waits or row.status == "paused" or row.doc.taken is not None:
             return disposition(row, mail, waits)
     return f"from step {mail.not_before}" if mail.not_before else "at the next reading"

@@ -54,11 +54,11 @@ class Voice:
         """Text of a call; a crash loses no more than a quarter of a second of it."""
         if not text or flight.ended:
             return
-        speech = flight.speech
+        speech = flight.speech = flight.speech or Speech()
         offset = speech.said.get(channel, 0)
         speech.said[channel] = offset + len(text)
         hub = self._session.env.hub
-        if hub.watched:
+        if hub.heard:
             hub.delta(self._session.row.id, TextDelta(flight.id, offset, text, channel))
         speech.unsaid.append((channel, text))
         speech.waiting += len(text)
@@ -70,12 +70,13 @@ class Voice:
     def begin_anew(self, flight: Flight) -> None:
         """The call is tried again: what it says from now on stands in place of what it said."""
         self.flush(flight)
-        flight.speech.said.clear()
-        flight.speech.kept.clear()
+        flight.speech = None
 
     def flush(self, flight: Flight) -> None:
         """Write what was said since the last flush."""
         speech = flight.speech
+        if speech is None:
+            return
         if speech.timer is not None:
             speech.timer.cancel()
             speech.timer = None

@@ -10,11 +10,11 @@ from standfast.events import Event
 from standfast.rows import RunRow
 
 
-def withdraw(tx: Tx, run: RunRow, wanted: Container[str]) -> list[Event]:
-    """Questions that the step no longer asks need no answer."""
+def withdraw(tx: Tx, run: RunRow, wanted: Container[str], person: str = "") -> list[Event]:
+    """Questions that the step no longer asks need no answer; what a person's call asks is another matter."""
     events: list[Event] = []
     for call in tx.open_calls(run.n):
-        if call.status == "asking" and call.id not in wanted:
+        if call.status == "asking" and call.id not in wanted and call.person == person:
             call.status = "withdrawn"
             tx.update_call(call)
             events.append(ev.Answered(call=call.id, answer="withdrawn", by=None, reason="the step no longer asks this"))

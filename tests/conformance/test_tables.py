@@ -75,6 +75,18 @@ def test_calls_are_told_apart_by_run_epoch_and_step_in_order_of_admission(store:
     assert store.read(lambda tx: tx.call(b.n, "2")) is None
 
 
+def test_a_persons_step_moves_the_agents_calls_behind_it(store: Store) -> None:
+    """R24: what the agent had done in a step belongs to the next one; the person's own call stays."""
+    a = insert(store, "a")
+    rows = (("agent", 0, 2, ""), ("person", 0, 2, "order"), ("before", 0, 1, ""), ("other epoch", 1, 2, ""))
+    for id_, epoch, step, person in rows:
+        one = call(a.n, id_, epoch=epoch, step=step, person=person)
+        store.write(lambda tx, one=one: tx.insert_call(one))
+    store.write(lambda tx: tx.move_step(a.n, 0, 2))
+    steps = {c.id: c.step for c in store.read(lambda tx: tx.calls(a.n))}
+    assert steps == {"agent": 3, "person": 2, "before": 1, "other epoch": 2}
+
+
 def test_the_ledger_is_effects_alone_newest_first(store: Store) -> None:
     run = insert(store)
     for id_, effect in (("r", "read"), ("w", "write"), ("i", "idempotent"), ("x", "irreversible")):

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from tests.helpers import eventually
 
-from standfast import Accepted, Done, Happened, Idle, Refused, Run, TooLate, agent, ask, tool
+from standfast import Accepted, Done, Happened, Idle, Refused, Run, TooLate, agent, ask, control, tool, verbs
 from standfast.abc import Tx
 from standfast.machine import STATUSES, USER_VERBS, UserVerb, can, decide
 from standfast.records import ENDED, RunView, Status
@@ -136,6 +136,9 @@ async def running(runs: Watched, verb: UserVerb) -> Any:
 
 async def pausing(runs: Watched, verb: UserVerb) -> Any:
     run = await asking(runs)
+    if verb == "hand_back":
+        await run.take_over()
+        return run
     await (run.rewind(0) if verb == "pause" else run.pause())  # a second pause would have nothing to add
     return run
 
@@ -152,6 +155,8 @@ async def paused(runs: Watched, verb: UserVerb) -> Any:
     await view_when(run, lambda v: bool(v.in_flight))
     await run.pause()
     await view_when(run, lambda v: v.status == "paused")
+    if verb in ("perform", "hand_back"):
+        await run.take_over()
     return run
 
 
@@ -204,6 +209,11 @@ async def apply(verb: UserVerb, run: Any, calls: dict[str, str]) -> Any:
         "message": lambda: run.message("by the way"),
         "abandon": lambda: run.abandon("frame-0", "enough"),
         "return_to": lambda: run.return_to("frame-0"),
+        "take_over": lambda: run.take_over(by="ann"),
+        "perform": lambda: run._runs.control(
+            lambda tx: control.carry_out(tx, run.id, "perform", control.Ask(), verbs.perform("read", {}, "mail-1"))
+        ),
+        "hand_back": lambda: run.hand_back("over to you"),
         "edit": lambda: run.edit({"n": 1}),
         "rewind": lambda: run.rewind(0),
         "cancel": run.cancel,
@@ -218,6 +228,8 @@ async def apply(verb: UserVerb, run: Any, calls: dict[str, str]) -> Any:
 async def open_calls(run: Any) -> dict[str, str]:
     """The ids of what a person can settle, by kind; of an ended run: its call in doubt."""
     found = {n.kind: n.call for n in (await run.view()).needs}
+    if (await run.view()).taken_by:
+        found["taken"] = "by somebody"
     async for event in run.events() if (await run.view()).status in ENDED else nothing():
         if getattr(event, "type", "") == "call_in_doubt":
             found["doubt"] = event.call
@@ -231,7 +243,7 @@ async def nothing() -> AsyncIterator[Any]:
 
 TARGET = {
     **{"resolve": "doubt", "approve": "approval", "deny": "approval", "answer": "question"},
-    **{"abandon": "frame", "return_to": "frame"},
+    **{"abandon": "frame", "return_to": "frame", "perform": "taken", "hand_back": "taken"},
 }
 
 
@@ -259,7 +271,7 @@ async def test_verb_on_status(status: Status, verb: UserVerb) -> None:
         elif verb in TARGET and TARGET[verb] not in calls:
             # the verb would be taken, but this run has nothing for it: told, and nothing changed
             assert isinstance(answer, Refused)
-            assert "call" in answer.why or "frame" in answer.why
+            assert "call" in answer.why or "frame" in answer.why or "taken" in answer.why
             assert unchanged
         elif rule.kind == "no-op":
             assert isinstance(answer, Accepted)

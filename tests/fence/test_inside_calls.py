@@ -90,19 +90,17 @@ async def test_a_body_that_swallows_the_cut_has_no_result(server: LoopbackProvid
 async def test_a_body_that_swallows_the_refusal_has_no_result(server: LoopbackProvider) -> None:
     """The same for a read that asks in the moment between the pause and its own cut, and makes an answer of it."""
     server.will(says("true"))
-    begun, go, asked_again = asyncio.Event(), asyncio.Event(), False
+    begun, go = asyncio.Event(), asyncio.Event()
 
     async with openai_client(server) as client:
 
         @tool(effect="read")
         async def think() -> str:
-            nonlocal asked_again
             begun.set()
             await go.wait()
             try:
                 return await whole(client)
             except RequestRefused:
-                asked_again = True
                 return "sorry"
 
         @agent("thinks")
@@ -118,7 +116,6 @@ async def test_a_body_that_swallows_the_refusal_has_no_result(server: LoopbackPr
             await held(run, "user")
             assert await run.resume()
             assert await run.result(timeout=30) == "true"
-    assert asked_again
     assert len(server.exchanges) == 1
 
 
@@ -193,7 +190,6 @@ async def test_a_task_that_a_tool_left_behind_cannot_reach_the_model_after_the_s
                     refused.append(error)
                 except asyncio.CancelledError:
                     pass  # deaf on purpose
-                await asyncio.sleep(0)
 
         @tool(effect="read")
         async def fire_and_forget() -> None:
@@ -307,6 +303,41 @@ async def test_a_time_limit_is_no_stop(server: LoopbackProvider) -> None:
             run = await r.start(thinks, Nothing())
             assert await run.result(timeout=30) == "CallTimedOut"
             await gone(server.exchanges[0])
+
+
+async def test_a_body_whose_time_was_up_sends_nothing_more(server: LoopbackProvider) -> None:
+    """R35: it is left behind while its step goes on; the step's gate is not open for it."""
+    refused: list[BaseException] = []
+    timed_out = asyncio.Event()
+
+    async with openai_client(server) as client:
+
+        @tool(effect="read", timeout=0.1, grace=0.1)
+        async def deaf() -> str:
+            while not timed_out.is_set():
+                try:
+                    await timed_out.wait()
+                except asyncio.CancelledError:
+                    pass  # deaf on purpose
+            try:
+                return await whole(client)
+            except RequestRefused as error:
+                refused.append(error)
+                return "late"
+
+        @agent("goes on")
+        async def goes_on(run: Run[Nothing]) -> Done[str]:
+            try:
+                return Done(await run.call(deaf()))
+            except CallFailed as error:
+                timed_out.set()
+                await eventually(lambda: refused, 30)
+                return Done(type(error).__name__)
+
+        async with Runtime(":memory:", agents=[goes_on]) as r:
+            run = await r.start(goes_on, Nothing())
+            assert await run.result(timeout=60) == "CallTimedOut"
+    assert server.exchanges == []
 
 
 async def test_an_undo_may_use_the_model_after_the_cancel(server: LoopbackProvider) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx2
 import pytest
 from tests.fence.world import (
     CHAT,
@@ -32,7 +33,7 @@ from tests.providers.scenes import (
 )
 from tests.providers.server import LoopbackProvider
 
-from standfast import Accepted, Budget, Done, Idle, Run, Runtime, agent, tool
+from standfast import Accepted, Budget, Done, Idle, Interruption, Run, Runtime, agent, fence, tool
 from standfast.events import CallCut, CallFinished, CallStarted
 from standfast.events import CallFailed as Failed
 from standfast.fence import RequestRefused
@@ -146,6 +147,7 @@ async def test_a_repeated_step_asks_again(server: LoopbackProvider) -> None:
     """Requests are not journaled: only what run.call performs is kept."""
     server.will(says("first"), says("second"))
     begun = asyncio.Event()
+    interruptions: list[Interruption | None] = []
 
     @tool(effect="read")
     async def slow() -> str:
@@ -157,6 +159,7 @@ async def test_a_repeated_step_asks_again(server: LoopbackProvider) -> None:
 
         @agent("twice")
         async def twice(run: Run[Nothing]) -> Done[str]:
+            interruptions.append(run.interruption)
             text = await streamed(client)
             return Done(text + " " + await run.call(slow()))
 
@@ -167,6 +170,9 @@ async def test_a_repeated_step_asks_again(server: LoopbackProvider) -> None:
             await held(run, "user")
             assert await run.resume()
             assert await run.result(timeout=30) == "second slow"
+    assert interruptions[0] is None
+    assert interruptions[1] is not None
+    assert interruptions[1].finished == ()
 
 
 async def test_an_error_of_the_provider_is_the_callers_to_handle(server: LoopbackProvider) -> None:
@@ -222,6 +228,24 @@ async def test_a_caller_that_loses_patience_ends_its_request(server: LoopbackPro
             events = await recorded(run)
     await gone(server.exchanges[0])
     assert [e.error for e in events if isinstance(e, Failed)] == ["CancelledError"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_response_that_was_ready_ends_its_call(is_async: bool) -> None:
+    """A transport of the user's own, a cache or a mock: nobody reads or closes what it gives."""
+    ready = httpx2.MockTransport(lambda _: httpx2.Response(200, text="ready"))
+    async with fence.http_client(transport=ready) as client:
+        with fence.sync_http_client(transport=ready) as sync:
+
+            async def ask() -> str:
+                url = "http://model.example/v1?key=secret"
+                return (await client.get(url) if is_async else await asyncio.to_thread(sync.get, url)).text
+
+            async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
+                run = await r.start(a, Words())
+                assert await run.result(timeout=30) == ["ready"]
+                finished = [e for e in await recorded(run) if isinstance(e, CallFinished)]
+    assert [e.result for e in finished] == [{"status": 200, "bytes": 5, "complete": True}]
 
 
 async def test_parallel_requests_are_cut_together(server: LoopbackProvider) -> None:
@@ -318,6 +342,65 @@ async def test_requests_count_into_the_budget(server: LoopbackProvider) -> None:
         assert len(server.exchanges) == 2
         assert await run.resume(budget=Budget(calls=10))
         assert await run.result(timeout=30) == ["1", "2", "3"]
+
+
+async def test_a_step_that_sends_requests_is_not_taken_for_an_idle_one(server: LoopbackProvider) -> None:
+    """Its state stays as it is, but it does something: the loop watch does not hold it for that."""
+    server.will(*[says("tick")] * 6)
+
+    async with openai_client(server) as client:
+
+        @agent("polls", budget=Budget(repeats=3))
+        async def polls(run: Run[Nothing]) -> Done[int] | None:
+            await whole(client)
+            return Done(run.step) if run.step == 5 else None
+
+        async with Runtime(":memory:", agents=[polls]) as r:
+            run = await r.start(polls, Nothing())
+            assert await run.result(timeout=30) == 5
+
+
+async def test_the_cap_holds_in_the_midst_of_a_step(server: LoopbackProvider) -> None:
+    """R17: a framework that loops inside one step is held all the same; the step is taken again."""
+    server.will(*map(says, "12345"))
+    async with openai_client(server) as client:
+
+        async def ask() -> str:
+            return "".join([await whole(client) for _ in range(3)])
+
+        async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
+            run = await r.start(a, Words(), budget=Budget(calls=2))
+            view = await held(run, "budget")
+            assert view.spent.calls == 2
+            assert len(server.exchanges) == 2
+            assert await run.resume(budget=Budget(calls=10))
+            assert await run.result(timeout=30) == ["345"]
+
+
+async def test_code_that_asks_after_the_pause_does_not_end_its_step(server: LoopbackProvider) -> None:
+    """R7: nor is what it makes of a request that was never sent."""
+    server.will(says("true"))
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async with openai_client(server) as client:
+
+        async def ask() -> str:
+            begun.set()
+            await go.wait()
+            try:
+                return await whole(client)
+            except RequestRefused:
+                return "sorry, the model is down"
+
+        async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
+            run = await r.start(a, Words())
+            await begun.wait()
+            assert await run.pause()
+            go.set()
+            await held(run, "user")
+            assert await run.resume()
+            assert await run.result(timeout=30) == ["true"]
+    assert len(server.exchanges) == 1
 
 
 async def test_code_that_swallows_the_refusal_does_not_end_its_step(server: LoopbackProvider) -> None:

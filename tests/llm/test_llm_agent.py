@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,19 +13,25 @@ from tests.helpers import eventually, held
 from standfast import (
     Budget,
     CallFailed,
+    Chat,
     Done,
     LLMAgent,
+    Log,
+    Misuse,
     NotPerformed,
+    NotStorable,
     Performed,
     Run,
     RunHeld,
     Runtime,
+    WrongState,
     agent,
     models,
     tool,
 )
-from standfast.models import Use, use
-from standfast.replies import Request
+from standfast.models import ScriptedModel, Use, use
+from standfast.models.scripted import ScriptedProvider
+from standfast.replies import Finished, Request
 from standfast.testing import lab
 
 
@@ -231,6 +238,83 @@ async def test_a_model_that_never_answers_holds_the_run() -> None:
         assert (await run.view()).holds == ("error",)
 
 
+async def test_a_model_that_never_answered_is_asked_again_on_resume() -> None:
+    """R4: what the hint of the error promises."""
+    said = iter(["", "", "", "", "Seven."])
+    one = LLMAgent("one", model=models.scripted([lambda _: next(said)] * 9))
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Well?")
+        with pytest.raises(RunHeld, match="resume to ask again"):
+            await run.result(timeout=10)
+        await run.resume()
+        assert await run.result(timeout=10) == "Seven."
+
+
+async def test_braces_in_prose_are_no_result_although_every_field_has_a_default() -> None:
+    class Memo(BaseModel):
+        title: str = "untitled"
+
+    lines = "I would write {} here.", 'Or {"name": "x"}?', 'It is {"title": "Churn"}.'
+    one = LLMAgent("one", model=models.scripted(*lines), result=Memo)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "A memo.")
+        assert await run.result(timeout=10) == Memo(title="Churn")
+
+
+async def test_an_answer_that_was_cut_for_its_length_is_asked_for_to_its_end() -> None:
+    """Half a sentence is no result."""
+
+    class Short(ScriptedProvider):
+        async def _deltas(self, request: Request) -> Any:
+            async for delta in super()._deltas(request):
+                cut = isinstance(delta, Finished) and not delta.message["content"].endswith(".")
+                yield replace(delta, stop="length") if isinstance(delta, Finished) and cut else delta
+
+    m = ScriptedModel(Short(["It is about", " forty-", "two."], name="short"), retries=0)
+    one = LLMAgent("one", model=m)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "How many?")
+        assert await run.result(timeout=10) == "It is about forty-two."
+        assert users((await run.state()).log)[1].startswith("You were cut off for length.")
+
+
+async def test_a_name_that_no_provider_takes_is_offered_as_one_that_they_do() -> None:
+    @tool(effect="read", name="files.read/all")
+    async def read_all() -> str:
+        return "all of it"
+
+    m = models.scripted(use("files_read_all"), "done")
+    one = LLMAgent("one", model=m, tools=[read_all], plan=False)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Read.")
+        await run.result(timeout=10)
+        assert [t.name for t in m.requests[0].tools] == ["files_read_all"]
+        assert results((await run.state()).log) == ["all of it"]
+
+
+async def test_a_conversation_may_be_brought_along() -> None:
+    m = models.scripted("unused", "I said so before.")
+    one = LLMAgent("one", model=m)
+    before = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
+    async with lab([one]) as runs:
+        run = await runs.start(one, Chat(task="Talk", log=Log([*before, {"role": "user", "content": "Well?"}])))
+        assert await run.result(timeout=10) == "I said so before."
+        assert len(m.requests[0].messages) == 3
+
+
+@pytest.mark.parametrize("state", ["", "  ", {}, {"tusk": "x"}, {"task": ""}])
+async def test_a_start_without_a_task_is_refused_at_once(state: Any, tmp_path: Any) -> None:
+    one = LLMAgent("one", model=models.scripted("fine"))
+    async with (
+        Runtime(tmp_path / "runs.db", agents=[one]) as here,
+        Runtime(tmp_path / "runs.db", drive=False) as outside,
+    ):
+        for runs, agent_ in ((here, one), (outside, "one")):
+            with pytest.raises(WrongState):
+                await runs.start(agent_, state)
+        assert await here.list() == []
+
+
 async def test_another_agent_is_a_tool_and_a_child() -> None:
     inner = LLMAgent("inner", model=models.scripted("seven"))
 
@@ -319,6 +403,50 @@ async def test_redirect_now_among_tools_keeps_what_is_over_and_withholds_the_res
         assert world.sent == ["ann", "bob"]
 
 
+async def test_a_repeatable_tool_that_was_cut_is_not_called_unexecuted() -> None:
+    """R35: it had begun, and may have done what it does."""
+
+    @tool(effect="idempotent")
+    async def put(to: str) -> None:
+        world.begun.put_nowait(to)
+        await world.door.wait()
+
+    m = models.scripted((use("put", to="ann"), use("send", to="ann")), looks_at)
+    one = LLMAgent("one", model=m, tools=[put, send])
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Go.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await eventually(lambda: world.sent == ["ann"])
+        await run.redirect("never mind")
+        await run.result(timeout=10)
+        cut, sent = results((await run.state()).log)
+        assert cut == "cut off: a person has redirected the run; outcome unknown: it may have taken effect"
+        assert sent == "done"
+
+
+async def test_of_two_equal_tools_the_one_that_had_not_ended_is_not_performed_after_a_redirect() -> None:
+    """R5"""
+    doors = [asyncio.Event(), asyncio.Event()]
+
+    @tool(effect="read")
+    async def peek() -> str:
+        door = doors[world.begun.qsize()]
+        world.begun.put_nowait("peek")
+        await door.wait()
+        return "seen"
+
+    one = LLMAgent("one", model=models.scripted((use("peek"), use("peek")), looks_at), tools=[peek])
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Go.")
+        await eventually(lambda: world.begun.qsize() == 2)
+        doors[1].set()
+        await eventually(lambda: _only_in_flight(run, "peek"))
+        await run.redirect("never mind")
+        await run.result(timeout=10)
+        assert results((await run.state()).log) == ["not executed: a person has redirected the run", "seen"]
+        assert world.begun.qsize() == 2
+
+
 async def test_redirect_from_step_undoes_and_forgets_what_came_after() -> None:
     m = models.scripted(use("send", to="ann"), use("slow_look", what="x"), looks_at)
     one = LLMAgent("one", model=m, tools=[send, slow_look])
@@ -400,3 +528,31 @@ async def _held_for(run: Any, hold: str) -> Any:
 def test_a_model_is_needed() -> None:
     with pytest.raises(Exception, match="as its model"):
         LLMAgent("one", model=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tools": None},
+        {"tools": look},
+        {"instructions": None},
+        {"budget": 5},
+        {"max_frames": "4"},
+        {"max_frames": None},
+        {"frame_expiry": float("nan")},
+        {"frame_expiry": None},
+        {"max_held_tokens": "x"},
+    ],
+    ids=str,
+)
+def test_what_makes_no_agent_is_said_at_once(given: Any) -> None:
+    with pytest.raises(Misuse) as error:
+        LLMAgent("one", model=models.scripted("x"), **given)
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("given", [{"log": [object()]}, {"tools": None}, {"system": 5}, {"log": "\ud800"}], ids=str)
+def test_what_makes_no_question_is_said_at_once(given: Any) -> None:
+    with pytest.raises((Misuse, NotStorable)) as error:
+        models.scripted("x")(**{"log": "x", **given})
+    assert error.value.hint

@@ -7,11 +7,16 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from tests.helpers import eventually, held
 
 from standfast import LLMAgent, Runtime, models, tool
 from standfast.models import use
 from standfast.testing import lab
+
+
+class Found(BaseModel):
+    n: int
 
 
 class World:
@@ -118,6 +123,44 @@ async def test_a_message_for_later_is_answered_before_the_end() -> None:
         assert reply.text == "You are welcome."
 
 
+async def test_a_result_that_is_none_is_a_result_too() -> None:
+    one = LLMAgent("one", model=models.scripted(use("final_result", result=None), "Hello."), result=Found | None)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Is there one?")
+        await run.message("Hello?", when="later")
+        assert await run.result(timeout=10) is None
+        assert [reply.text for reply in await replies(run)] == ["Hello."]
+
+
+@pytest.mark.parametrize("text", ["", " \n "])
+async def test_a_message_without_words_is_answered_like_any_other(text: str) -> None:
+    """R22: it may carry data; it must not stand in the way of the run."""
+    one = agent_of(use("dig", what="gold"), "Seen.", "All done.")
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Dig.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await run.message(text, data={"file": 7})
+        world.doors["gold"].set()
+        assert await run.result(timeout=10) == "All done."
+        assert [reply.text for reply in await replies(run)] == ["Seen."]
+
+
+async def test_a_message_that_was_put_on_hold_for_the_task_is_answered_after_it() -> None:
+    """R22: the task's end does not leave it behind."""
+    one = agent_of(use("dig", what="gold"), use("dig", what="silver"), "All done.", "Nearly there.")
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Dig.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await run.message("How far are you?")
+        world.doors["gold"].set()
+        await asyncio.wait_for(world.begun.get(), 10)
+        assert await run.return_to("Dig.")
+        world.doors["silver"].set()
+        assert await run.result(timeout=10) == "All done."
+        assert [reply.text for reply in await replies(run)] == ["Nearly there."]
+        assert contents((await run.state()).log, "user")[-1] == "(back to How far are you?. Go on.)"
+
+
 async def test_a_message_that_comes_with_the_last_word_is_answered_too() -> None:
     one = agent_of("The end. " * 200, "Good bye.", delay=0.002)
     async with Runtime(":memory:", agents=[one]) as runs:
@@ -160,6 +203,23 @@ async def test_a_full_stack_holds_a_message_and_gives_it_later() -> None:
         world.doors["gold"].set()
         assert await run.result(timeout=10) == "Done."
         assert [r.text for r in await replies(run)] == ["Yes?"]
+
+
+async def test_a_redirect_that_begins_the_task_again_leaves_room_for_the_message_read_with_it() -> None:
+    """R21, R22: also where one frame is all that is allowed."""
+    model = models.scripted(use("dig", what="gold"), "Nearly there.", "All done.")
+    one = LLMAgent("digger", model=model, tools=[dig], max_frames=1)
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Dig.")
+        await asyncio.wait_for(world.begun.get(), 10)
+        await run.pause()
+        await held(run, "user")
+        await run.abandon("Dig.", "no more of it")
+        await run.message("How far are you?", when="now")
+        await run.redirect("fill it in again")
+        await run.resume()
+        assert await run.result(timeout=10) == "All done."
+        assert [reply.text for reply in await replies(run)] == ["Nearly there."]
 
 
 async def test_a_frame_that_was_held_too_long_comes_back_as_a_reconstruction() -> None:

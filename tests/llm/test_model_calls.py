@@ -123,6 +123,22 @@ async def test_tokens_of_a_cut_stream_count_and_are_called_estimated() -> None:
         assert receipt.usage.input_tokens > 0
 
 
+async def test_a_cut_stream_costs_what_its_tokens_cost() -> None:
+    """R17: also where the provider had no time to say."""
+
+    class Dear(Slow):
+        def cost(self, input_tokens: int, output_tokens: int) -> float:
+            return input_tokens + output_tokens / 10
+
+    provider = Dear("word " * 400)
+    async with Runtime(":memory:", agents=[one := talker(Model(provider))]) as runs:
+        run = await runs.start(one, Talk())
+        await asyncio.wait_for(provider.silent.wait(), 10)
+        await run.cancel()
+        usage = (await run.settled(timeout=10)).usage
+        assert usage.cost == usage.input_tokens + 50
+
+
 async def test_a_finished_reply_is_never_asked_for_again() -> None:
     """R4: a repeated step takes it from the journal."""
     m = models.scripted("first", "second")

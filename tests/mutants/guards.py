@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic import BaseModel
+from tests.frames import test_messages as messages
+from tests.frames import test_taking_over as taking_over
 from tests.races.sim import Node, Sim, simulate
 from tests.races.zoo import PAUSES, Op, Work, worker
 
@@ -270,3 +272,27 @@ def a_late_result_stands_against_a_probe_that_does_not_know() -> None:
                 assert asyncio.get_running_loop().time() < 200, await run.view()
 
     simulate(0, scenario)
+
+
+# --- thoughts, and a person in the run --------------------------------------------------------------------
+
+
+def the_note_is_heard_over_a_full_stack() -> None:
+    """What a person says on handing the run back is read whatever is on the stack (R24)."""
+    asyncio.run(taking_over.test_the_note_is_heard_over_a_full_stack())
+
+
+def the_agents_step_is_the_same_after_a_persons_steps() -> None:
+    """Its calls keep their keys: nothing is done twice (R15, R24)."""
+    asyncio.run(taking_over.test_the_note_and_what_was_done_reach_the_agent())
+    asyncio.run(taking_over.test_the_agents_step_is_the_same_after_a_persons_steps())
+
+
+def a_taken_run_stands_still() -> None:
+    """No resume lets a run go on that a person has taken over."""
+    asyncio.run(taking_over.test_a_taken_run_stands_still_and_says_who_has_it())
+
+
+def what_was_kept_back_is_read_before_the_end() -> None:
+    """A message that had to wait for the stack owes the run a turn (R22)."""
+    asyncio.run(messages.test_later_is_read_before_the_run_ends_although_it_read_no_mail_before())

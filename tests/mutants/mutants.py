@@ -1,6 +1,7 @@
 """Our own guards, each taken away by a small change of the source.
 
-`caught_by` is "races" (seeds of tests/races, `hint` first) or the name of a scenario in guards.py.
+`caught_by` is "races" or "frames" (seeds of tests/races or tests/frames, `hint` first) or the name of a scenario in
+guards.py.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a call of an earlier attempt is admitted",
         "commit.py",
-        'row.status == "running" and row.attempt == a.attempt and not a.scope.closed',
-        'row.status == "running"',
+        'status == "running" and attempt == a.attempt and not a.scope.closed',
+        'status == "running"',
         hint=258,
     ),
     Mutant(
         "calls are admitted while pausing or cancelling",
         "commit.py",
-        'row.status == "running" and row.attempt == a.attempt',
-        "row.attempt == a.attempt",
+        'status == "running" and attempt == a.attempt',
+        "attempt == a.attempt",
         hint=11,
     ),
     Mutant(
         "a refused call goes on",
         "gate.py",
-        "        if not admission.admitted:\n            await run.scope.park()",
-        "        if False:\n            await run.scope.park()",
+        "        if not admission.admitted:\n            await park()",
+        "        if False:\n            await park()",
         hint=258,
     ),
     Mutant(
@@ -197,8 +198,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the record's rows are not chained",
         "stores/chain.py",
-        "digest = sha256(previous)",
-        'digest = sha256(b"")',
+        "(previous, head, body,",
+        "(head, body,",
         caught_by="a_record_cannot_be_changed_row_by_row",
     ),
     Mutant(

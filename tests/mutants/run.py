@@ -8,9 +8,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from tests.frames import histories
 from tests.mutants import guards
+from tests.mutants.frame_mutants import FRAME_MUTANTS
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.races.replay import check
 
@@ -18,6 +21,8 @@ import standfast
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
+ALL = (*MUTANTS, *FRAME_MUTANTS)
+PLAYED: dict[str, Callable[[int], object]] = {"races": check, "frames": histories.check}
 
 
 def caught(mutant: Mutant | None, seeds: int, timeout: float) -> tuple[bool, str]:
@@ -49,11 +54,11 @@ def main(what: str, hint: str, seeds: str, source: str) -> None:
     assert Path(standfast.__file__).parent == Path(source), "the mutant is not what is being tested"
     logging.disable(logging.CRITICAL)  # a mutant says a lot
     # Seeds that bite one mutant bite others: when code moves and a hint is lost, they are the next best.
-    known = sorted({m.hint for m in MUTANTS})
-    order = [*dict.fromkeys([int(hint), *known, *range(int(seeds))])] if what == "races" else [0]
+    known = sorted({m.hint for m in ALL if m.caught_by == what})
+    order = [*dict.fromkeys([int(hint), *known, *range(int(seeds))])] if what in PLAYED else [0]
     for seed in order:
         try:
-            check(seed) if what == "races" else getattr(guards, what)()
+            PLAYED[what](seed) if what in PLAYED else getattr(guards, what)()
         except BaseException as error:  # noqa: BLE001 - red, whatever it is
             print(f"{what} {seed}: {type(error).__name__}: {str(error)[:200]}".replace("\n", " "))
             sys.exit(1)

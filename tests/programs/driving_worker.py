@@ -50,7 +50,6 @@ class Freezing:
 async def answer(runs: Runtime, line: str) -> Any:
     verb, _, run = line.strip().partition(" ")
     if verb == "freeze":
-        Freezing.armed = True
         return {}
     if verb == "view":
         return json.loads(to_json(await runs.handle(run).view()))
@@ -69,6 +68,7 @@ async def main() -> None:
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             print(json.dumps(await answer(runs, line)), flush=True)
+            Freezing.armed = line.startswith("freeze")  # only now: a frozen process gives no answer
     print("left", flush=True)
 
 

@@ -108,7 +108,13 @@ async def send(item: str) -> str:
     return f"sent {item}"
 
 
-shop = Pipeline("shop", Order)
+@tool
+async def pack(item: str) -> str:
+    """Pack it."""
+    return f"packed {item}"
+
+
+shop = Pipeline("shop", Order, tools=[pack])
 
 
 @shop.stage("Ask for a note")

@@ -41,6 +41,7 @@ class Exchange:
     tokens: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])  # of text and reasoning
     gone_at: float | None = None  # the client left before the answer was complete
     done_at: float | None = None  # the answer was complete, or broken as told
+    refused: str = ""  # why the real API would not accept the request; it was answered with 400
 
     def tokens_after(self, when: float) -> int:
         """How many tokens were sent after that time."""
@@ -250,7 +251,7 @@ class LoopbackProvider:
         if kind is None:
             await self._whole(connection, exchange, Answer(status=404), b'{"error": {"message": "no such path"}}')
             return True
-        objection = kind(exchange.body, Answer(), exchange.n).objection()
+        objection = exchange.refused = kind(exchange.body, Answer(), exchange.n).objection()
         answer = refuses(400, objection) if objection else self._chosen(exchange)
         wire = kind(exchange.body, answer, exchange.n)
         if answer.headers_after:

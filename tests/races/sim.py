@@ -140,6 +140,14 @@ class LoopControl(control_thread.ControlThread):
         self.hooks.put(do)
         return future
 
+    def carry_out(self, act: Callable[[Tx], T]) -> Future[T]:
+        def alone() -> T:
+            result = self._store.write(act)
+            self.read_signals()
+            return result
+
+        return self.call(alone)
+
     def _somebody_committed(self) -> None:
         if not self._seen_soon and not self.stopped:
             self._seen_soon = True

@@ -35,7 +35,9 @@ def eventually(look: Callable[[], Any], timeout: float = LONG) -> Any:
 class Server:
     """`standfast serve` as an operator starts it."""
 
-    def __init__(self, folder: Path, *options: str, agents: tuple[str, ...] = ("tests.programs.served:AGENTS",)) -> None:
+    def __init__(
+        self, folder: Path, *options: str, agents: tuple[str, ...] = ("tests.programs.served:AGENTS",)
+    ) -> None:
         self.folder = folder
         self.store = folder / "runs.db"
         self.log = folder / "server.log"

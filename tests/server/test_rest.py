@@ -17,14 +17,18 @@ def new_id() -> str:
 def test_a_run_is_started_watched_and_finished_over_rest(server: Server) -> None:
     """R1."""
     run = new_id()
-    answer = server.http.post("/api/runs", json={"agent": "counter", "state": {"to": 2}, "id": run, "labels": {"of": run}})
+    answer = server.http.post(
+        "/api/runs", json={"agent": "counter", "state": {"to": 2}, "id": run, "labels": {"of": run}}
+    )
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/api/runs/{run}"
     assert answer.json()["status"] == "queued"
     assert server.until(run, "done")["step"] == 2
     assert server.get(f"/api/runs/{run}/result") == {"run": run, "status": "done", "result": 2, "error": ""}
     assert server.get(f"/api/runs/{run}/state", params={"step": 1}) == {"to": 2, "seconds": 0.0, "at": 1}
-    assert [said["text"].split()[0] for said in server.get(f"/api/runs/{run}/transcript")["transcript"]] == ["looking"] * 2
+    assert [said["text"].split()[0] for said in server.get(f"/api/runs/{run}/transcript")["transcript"]] == [
+        "looking"
+    ] * 2
     assert [view["id"] for view in server.get("/api/runs", params={"label": f"of:{run}"})["runs"]] == [run]
     events = server.events(run)
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
@@ -220,3 +224,27 @@ def test_calls_are_shown_with_what_went_in_and_came_out(server: Server) -> None:
     server.get(f"/api/runs/{run}/calls/none", status=404)
     server.get(f"/api/runs/{run}/result", status=409)
     server.post(f"/api/runs/{run}/cancel")
+
+
+def test_a_person_takes_a_run_over_acts_in_it_and_hands_it_back(server: Server) -> None:
+    """R24."""
+    run = server.start("shop", new_id(), item="cup")
+    eventually(lambda: server.view(run)["needs"])
+    assert server.post(f"/api/runs/{run}/perform", {"tool": "send", "args": {"item": "x"}}, status=409)
+    assert server.post(f"/api/runs/{run}/take_over", {"reason": "I know them"})["answer"] == "accepted"
+    assert server.until(run, "paused")["taken_by"] == "operator"
+    answer = server.post(f"/api/runs/{run}/perform", {"tool": "pack", "args": {"item": "gift paper"}})
+    assert answer["mail"]
+    acted = eventually(lambda: [event for event in server.events(run) if event["type"] == "person_acted"])[0]
+    assert (acted["by"], acted["result"]) == ("operator", "packed gift paper")
+    assert server.post(f"/api/runs/{run}/hand_back", {"note": "it is packed"})["answer"] == "accepted"
+    server.post(f"/api/runs/{run}/cancel")
+
+
+@pytest.mark.parametrize("odd", ["a b", "run/with/slashes", "läuft-✓", "100%", "?x=1"])
+def test_an_odd_id_is_no_trouble(server: Server, odd: str) -> None:
+    answer = server.http.post("/api/runs", json={"agent": "counter", "state": {"to": 1}, "id": odd})
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"].isascii()
+    if "/" not in odd:
+        assert server.http.get(answer.headers["location"]).json()["id"] == odd

@@ -89,9 +89,17 @@ def test_every_verb_can_be_asked_and_says_no_by_a_value(server: Server) -> None:
         for verb, args in asked.items():
             answer = page.verb(verb, run, **args)
             assert answer.get("answer") == "too_late", (verb, answer)
-        for verb, args in {"approve": {}, "deny": {}, "answer": {"value": 1}, "resolve": {"decision": "happened"}}.items():
+        for verb, args in {
+            "approve": {},
+            "deny": {},
+            "answer": {"value": 1},
+            "resolve": {"decision": "happened"},
+        }.items():
             answer = page.verb(verb, run, call_id="none", **args)
-            assert answer.get("status") in (409, 422, "done") or answer["answer"] in ("refused", "too_late"), (verb, answer)
+            assert answer.get("status") in (409, 422, "done") or answer["answer"] in ("refused", "too_late"), (
+                verb,
+                answer,
+            )
         assert page.verb("explode", run)["status"] == 404
         assert page.verb("pause", "nobody")["status"] == 404
         assert page.verb("fork", run, at=0)["run"]["status"] in ("queued", "paused", "running")
@@ -99,7 +107,15 @@ def test_every_verb_can_be_asked_and_says_no_by_a_value(server: Server) -> None:
 
 def test_nonsense_is_answered_and_the_socket_stays(server: Server) -> None:
     with server.socket() as page:
-        for nonsense in ("{", "[]", "1", '{"op": 1}', '{"op": "dance"}', '{"op": "watch"}', '{"op":"verb","verb":"pause","n":1}'):
+        for nonsense in (
+            "{",
+            "[]",
+            "1",
+            '{"op": 1}',
+            '{"op": "dance"}',
+            '{"op": "watch"}',
+            '{"op":"verb","verb":"pause","n":1}',
+        ):
             page.raw.send(nonsense)
             assert page.next("answer")["problem"]["status"] in (400, 422)
         page.raw.send(b"\xff\xfe")
@@ -163,6 +179,15 @@ def test_losing_every_client_changes_nothing_about_a_run(server: Server) -> None
         page.say(op="watch", run=run, after=0)
         page.until_event("call_started")
     assert server.until(run, "done")["step"] == 10
+
+
+def test_a_verb_is_carried_out_although_its_page_has_gone(server: Server) -> None:
+    """R18: pressing Cancel and closing the tab cancels."""
+    for _ in range(10):
+        run = server.start("counter", new_id(), to=10_000, seconds=0.05)
+        with server.socket() as page:
+            page.say(op="verb", n=1, run=run, verb="cancel", args={})
+        assert server.until(run, "cancelled")
 
 
 def test_live_text_of_a_worker_reaches_the_page(server: Server) -> None:

@@ -96,8 +96,12 @@ def test_a_reader_that_does_not_read_slows_nobody(server: Server) -> None:
     for _ in range(20):
         one = socket.create_connection((parts.hostname, parts.port), timeout=LONG)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-        request = f"GET /api/runs/{run}/events HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {server.token}\r\n\r\n"
-        one.sendall(request.encode())
+        head = [
+            f"GET /api/runs/{run}/events HTTP/1.1",
+            f"Host: {parts.netloc}",
+            f"Authorization: Bearer {server.token}",
+        ]
+        one.sendall("\r\n".join([*head, "", ""]).encode())
         stuck.append(one)
     try:
         server.until(run, "done")

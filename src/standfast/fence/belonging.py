@@ -126,6 +126,15 @@ class Request:
         if self._door is not None and self._flight is not None:
             self._flight.heard = Heard(last_byte_at=self._flight.session.env.store.now())
 
+    def came_whole(self, response: Any) -> bool:
+        """A response that a transport had ready, from a cache, say, will not be read or closed: it is over now."""
+        if not response.is_closed:
+            return False
+        self.took(response.content)
+        self.complete = True
+        self.ended()
+        return True
+
     # --- afterwards -------------------------------------------------------------------------------
 
     def failed(self, error: BaseException) -> None:

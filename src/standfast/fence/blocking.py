@@ -205,7 +205,8 @@ class SyncFence:
             tied.failed(error)
             raise
         tied.status = response.status_code
-        response.stream = self._stream_type(response.stream, tied)
+        if not tied.came_whole(response):
+            response.stream = self._stream_type(response.stream, tied)
         return response
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from standfast.errors import Misuse
@@ -69,19 +70,19 @@ def _stay_open(_: object) -> None:
 
 def _put_fence(client: Any, original: Any, keep: object) -> Any:
     """Put the fence before every way out of a client: its own transport, and those for proxies and mounts."""
-    library = _library_of(client)
-    client._transport = _fence(library, original._transport, keep)
+    kinds = _classes(_library_of(client), hasattr(client, "aclose"))
+    client._transport = _fence(kinds, original._transport, keep)
     client._mounts = {
-        pattern: None if transport is None else _fence(library, transport, keep)
+        pattern: None if transport is None else _fence(kinds, transport, keep)
         for pattern, transport in original._mounts.items()
     }
     return client
 
 
-def _fence(library: Library, transport: Any, keep: object) -> Any:
+def _fence(kinds: tuple[Any, Any], transport: Any, keep: object) -> Any:
     if isinstance(transport, AsyncFence | SyncFence):
         return transport  # twice fenced, a request would be two calls
-    fence, body = _classes(library, hasattr(transport, "handle_async_request"))
+    fence, body = kinds
     return fence(transport, body, keep)
 
 
@@ -102,13 +103,7 @@ def _library_of(client: Any) -> Library:
 
 def _library(name: Library) -> Any:
     try:
-        if name == "httpx":
-            import httpx  # noqa: PLC0415 - only where it is wanted
-
-            return httpx
-        import httpx2  # noqa: PLC0415 - an extra
-
-        return httpx2
+        return import_module(name)  # either comes with an SDK, neither with standfast
     except ImportError as error:
         raise Misuse(f"{name} is not installed", hint=f"pip install {name}; the SDKs bring httpx2") from error
 

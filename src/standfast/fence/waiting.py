@@ -121,7 +121,8 @@ class AsyncFence:
             tied.failed(error)
             raise
         tied.streams(response.stream, response.status_code)
-        response.stream = self._stream_type(response.stream, tied)
+        if not tied.came_whole(response):
+            response.stream = self._stream_type(response.stream, tied)
         return response
 
     async def aclose(self) -> None:

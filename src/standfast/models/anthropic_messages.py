@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from standfast.errors import Misuse
+from standfast.json_values import not_finite
 from standfast.models.sdk import Price, SdkProvider, check_client, readable
 from standfast.models.sdk_errors import Sdk
 from standfast.records import Json
@@ -202,4 +203,4 @@ def _as_object(text: str) -> Json:
         found: JsonValue = from_json(text)
     except ValueError:
         found = None
-    return found if isinstance(found, dict) else {"INVALID_JSON": text}
+    return found if isinstance(found, dict) and not_finite(found) is None else {"INVALID_JSON": text}

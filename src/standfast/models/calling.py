@@ -10,7 +10,8 @@ from typing import Any, TypeGuard, cast, overload
 
 from pydantic_core import from_json
 
-from standfast.abc import Provider
+from standfast import arguments
+from standfast.abc import Priced, Provider
 from standfast.codec import canonical, to_json
 from standfast.context import ModelContext, current_call
 from standfast.errors import Misuse, NotStorable, OutsideACall
@@ -48,7 +49,7 @@ class Model:
         self._provider = provider
         self._retries = retries
         self._most_characters = most_characters
-        name = "_".join(provider.name.split()) or "model"
+        name = "_".join(arguments.text("a model's name", provider.name).split()) or "model"
         self._tool: Tool[..., Reply] = Tool(self._perform, effect="read", kind="model", name=name)
 
     @property
@@ -65,20 +66,21 @@ class Model:
         self, log: Sequence[Any] | str, tools: Iterable[Any] = (), system: str = "", **options: Any
     ) -> Call[Reply]:
         """The call that asks for the next message. `log` holds messages in the provider's own shape, or is a text."""
+        arguments.text("system", system)
         offered = usables(tools)
         now = _as_it_is(log, self.name)
-        asked = {
-            "model": self.name,
-            "messages": _shown_log(now),
-            "tools": [one.name for one in offered],
-            "system": _digest(system.encode()) if system else "",  # instructions are no part of the record
-            "options": options,
-        }
         try:
+            asked = {
+                "model": self.name,
+                "messages": _shown_log(now),
+                "tools": [one.name for one in offered],
+                "system": _digest(system.encode()) if system else "",  # instructions are no part of the record
+                "options": options,
+            }
             raw = canonical(to_json(asked))
         except Exception as error:
             raise NotStorable(
-                f"the options of {self.name} cannot be stored: {error}", hint="give JSON values"
+                f"the messages or options of {self.name} cannot be stored: {error}", hint="give JSON values"
             ) from error
         return Call(self._tool, {"request": _Asked(now, offered, system, options)}, raw)
 
@@ -91,7 +93,7 @@ class Model:
         prompt = asked.request()
         tries = 0
         while True:
-            answer = _Answer(listening, prompt, self.name, self._most_characters)
+            answer = _Answer(listening, prompt, self._provider, self._most_characters)
             try:
                 return await self._listen(prompt, answer)
             except ProviderError as error:
@@ -171,10 +173,11 @@ class Messages(Sequence[Json]):
 class _Answer:
     """A reply that is coming in: shown as it comes, counted whatever becomes of it."""
 
-    def __init__(self, context: ModelContext, prompt: Request, model: str, most: int) -> None:
+    def __init__(self, context: ModelContext, prompt: Request, provider: Provider, most: int) -> None:
         self._context = context
         self._prompt = prompt
-        self._model = model
+        self._provider = provider
+        self._model = provider.name
         self._most = most
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -196,7 +199,7 @@ class _Answer:
         elif isinstance(delta, ToolCallPart):
             self._add(delta)
             self._heard(len(delta.arguments))
-            self._context.say(delta.name + "(" if delta.name else delta.arguments, "tool_call")
+            self._context.say((f"{delta.name}(" if delta.name else "") + delta.arguments, "tool_call")
         elif isinstance(delta, Counted):
             self._counted = delta.usage
         else:
@@ -226,13 +229,10 @@ class _Answer:
             return counted
         asked = sum(map(len, self._prompt.messages.raw())) if isinstance(self._prompt.messages, Messages) else 0
         known = counted or Usage()
-        came = self._tokens_so_far() if self._characters else 0
-        return Usage(
-            known.input_tokens or (asked + len(self._prompt.system)) // CHARACTERS_A_TOKEN,
-            max(known.output_tokens, came),
-            known.cost,
-            estimated=True,
-        )
+        given = known.input_tokens or (asked + len(self._prompt.system)) // CHARACTERS_A_TOKEN
+        came = max(known.output_tokens, self._tokens_so_far() if self._characters else 0)
+        cost = self._provider.cost(given, came) if isinstance(self._provider, Priced) else known.cost
+        return Usage(given, came, cost, estimated=True)
 
     def count(self) -> None:
         """Into the run's budget."""

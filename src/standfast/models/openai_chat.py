@@ -78,7 +78,8 @@ class _ChatReader:
     def _read_choice(self, choice: Any, found: list[Delta]) -> None:
         delta = choice.delta
         if delta is not None:
-            extra = delta.model_extra or {}  # local servers have two names for what a model thinks aloud
+            # local servers have two names for what a model thinks aloud
+            extra: dict[str, Any] = delta.model_extra or {}
             thought = extra.get("reasoning_content") or extra.get("reasoning")
             if isinstance(thought, str) and thought:
                 found.append(Reasoning(readable(thought)))

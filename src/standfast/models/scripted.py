@@ -165,7 +165,7 @@ def _message(parts: Sequence[Part]) -> Json:
         for index, part in enumerate(parts)
         if isinstance(part, Use)
     ]
-    return {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
+    return {"role": "assistant", "content": text or (None if calls else ""), **({"tool_calls": calls} if calls else {})}
 
 
 def _arguments(part: Use) -> str:

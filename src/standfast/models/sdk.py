@@ -190,8 +190,12 @@ class SdkProvider(ABC):
 
     def _usage(self, given: int | None, said: int | None) -> Usage:
         tokens = given or 0, said or 0
-        price = self._price or (0.0, 0.0)
-        return Usage(*tokens, cost=sum(n * p for n, p in zip(tokens, price, strict=True)) / 1_000_000)
+        return Usage(*tokens, cost=self.cost(*tokens))
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        """What so many tokens cost, by the price that was given."""
+        given, said = self._price or (0.0, 0.0)
+        return (input_tokens * given + output_tokens * said) / 1_000_000
 
 
 def is_async(client: Any) -> bool:

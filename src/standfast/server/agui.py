@@ -7,7 +7,7 @@ stream changes nothing about the run, and controls are the verbs of the API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -17,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from standfast.errors import StandfastError
+from standfast.json_values import is_object
 from standfast.records import ENDED, RunView
 from standfast.server.actors import LOOK, Actor
 from standfast.server.agui_events import Saying
 from standfast.server.feeds import Watch
-from standfast.server.operations import body_of
+from standfast.server.handlers import body_of
 from standfast.server.problems import Problem, problem_of
 from standfast.server.reading import Filter
 from standfast.server.sse import Stream
@@ -103,10 +104,7 @@ async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
 
 
 async def _of_thread(surface: Surface, agent: str, thread: str) -> RunView | None:
-    try:
-        found = await surface.reader.list(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
-    except StandfastError:
-        return None  # there is no store yet
+    found = await surface.reader.found(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
     return found[0] if found else None
 
 
@@ -148,32 +146,36 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     need = next((shown for shown in view_json(view)["needs"] if shown["id"] == answer.interrupt_id), None)
     if need is None:
         if answer.interrupt_id not in view.holds:
-            raise Problem(409, f"the run does not wait for {answer.interrupt_id[:100]!r} (any more)",
-                          "look at the interrupts of the last RUN_FINISHED", run=view.id)
+            raise Problem(
+                409,
+                f"the run does not wait for {answer.interrupt_id[:100]!r} (any more)",
+                "look at the interrupts of the last RUN_FINISHED",
+                run=view.id,
+            )
         return [("resume", {})] if answer.status == "resolved" else []
     kind, call = need["kind"], need["call"]
     if kind == "approval":
-        told = payload if isinstance(payload, dict) else {"approved": payload}
+        told = payload if is_object(payload) else {"approved": payload}
         if answer.status == "cancelled" or told.get("approved") is False:
             return [("deny", {"call_id": call, "reason": str(told.get("reason") or "denied")})]
         return [("approve", {"call_id": call, "args": told.get("args")})]
     if answer.status == "cancelled":
         return []
     if kind == "question":
-        value = payload["answer"] if isinstance(payload, dict) and payload.keys() == {"answer"} else payload
+        value = payload["answer"] if is_object(payload) and payload.keys() == {"answer"} else payload
         return [("answer", {"call_id": call, "value": value})]
     if kind == "doubt":
-        told = payload if isinstance(payload, dict) else {"decision": payload}
+        told = payload if is_object(payload) else {"decision": payload}
         return [("resolve", {"call_id": call, **told})]
-    choice = payload if isinstance(payload, dict) and "verb" in payload else need["choices"][0]
+    choice = payload if is_object(payload) and "verb" in payload else need["choices"][0]
     return [(str(choice["verb"]), dict(choice.get("args") or {}))]
 
 
 def _stream(surface: Surface, given: RunInput, run: str, after: int) -> Response:
-    return Stream(_told(surface, given, run, after), headers={"x-accel-buffering": "no"})
+    return Stream(_told(surface, given, run, after))
 
 
-async def _told(surface: Surface, given: RunInput, run: str, after: int) -> AsyncIterator[bytes]:
+async def _told(surface: Surface, given: RunInput, run: str, after: int) -> AsyncGenerator[bytes]:
     news = asyncio.Event()
     watch = await surface.feeds.watch(run, after, news.set)
     saying = Saying(given.thread_id, given.run_id, run)
@@ -181,7 +183,6 @@ async def _told(surface: Surface, given: RunInput, run: str, after: int) -> Asyn
         yield _line(saying.started())
         while not surface.feeds.closing.is_set():
             news.clear()
-            ended = False
             while told := await surface.feeds.next_events(watch):
                 for one in told:
                     for line in saying.event(from_json(one.json)):
@@ -189,30 +190,31 @@ async def _told(surface: Surface, given: RunInput, run: str, after: int) -> Asyn
             while watch.deltas:
                 for line in saying.delta(watch.deltas.popleft()):
                     yield _line(line)
-            async for line in _ending(surface, saying, watch, run):
-                ended = True
+            ending = await _ending(surface, saying, watch, run)
+            for line in ending:
                 yield _line(line)
-            if ended:
+            if ending:
                 return
             try:
                 async with asyncio.timeout(15):
                     await news.wait()
             except TimeoutError:
                 yield b": still here\n\n"
+    except StandfastError as error:
+        yield _line({"type": "RUN_ERROR", "message": str(error), "code": type(error).__name__})
     finally:
         surface.feeds.unwatch(watch)
 
 
-async def _ending(surface: Surface, saying: Saying, watch: Watch, run: str) -> AsyncIterator[dict[str, Any]]:
+async def _ending(surface: Surface, saying: Saying, watch: Watch, run: str) -> list[dict[str, Any]]:
     """How this AG-UI run ends, if the run has stopped and everything it said was told."""
     if watch.behind or not saying.stopped:
-        return
+        return []
     view = await surface.reader.view(run)
     if view.seq > watch.after or view.status not in (*ENDED, "paused"):
-        return
+        return []
     state = await surface.runs.handle(run).state()
-    for line in saying.finished(view_json(view), state):
-        yield line
+    return list(saying.finished(view_json(view), state))
 
 
 def _line(event: dict[str, Any]) -> bytes:

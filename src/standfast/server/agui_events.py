@@ -212,7 +212,11 @@ def _interrupts(view: dict[str, Any]) -> Iterator[Line]:
             about["toolCallId"] = need["call"]
             about["responseSchema"] = {
                 "type": "object",
-                "properties": {"approved": {"type": "boolean"}, "args": {"type": "object"}, "reason": {"type": "string"}},
+                "properties": {
+                    "approved": {"type": "boolean"},
+                    "args": {"type": "object"},
+                    "reason": {"type": "string"},
+                },
                 "required": ["approved"],
             }
         elif need["kind"] == "question" and need["choices"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,11 +18,12 @@ from standfast.runtime import Runtime
 from standfast.server import agui, sse
 from standfast.server.actors import Who
 from standfast.server.guard import Guard, Rules
+from standfast.server.handlers import answer
 from standfast.server.openapi import document
-from standfast.server.operations import OPERATIONS, Handler, answer
-from standfast.server.static import page_routes
+from standfast.server.operations import OPERATIONS, Handler
 from standfast.server.problems import Problem, problem_of
 from standfast.server.socket import page_socket
+from standfast.server.static import page_routes
 from standfast.server.surface import Surface, Workers
 
 
@@ -42,7 +43,7 @@ def control_app(
     surface = Surface(runs, workers)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         yield
         await surface.close()
 
@@ -50,7 +51,10 @@ def control_app(
         return answer(document(request.scope.get("root_path", "")))
 
     endpoints: list[BaseRoute] = [
-        *(Route(each.path, _endpoint(surface, each.handler), methods=[each.method], name=each.name) for each in OPERATIONS),
+        *(
+            Route(each.path, _endpoint(surface, each.handler), methods=[each.method], name=each.name)
+            for each in OPERATIONS
+        ),
         Route("/api/runs/{id}/events", _endpoint(surface, sse.run_events), methods=["GET"], name="events"),
         Route("/api/events", _endpoint(surface, sse.all_events), methods=["GET"], name="all_events"),
         Route("/agui/{agent}", _endpoint(surface, agui.run_agent), methods=["POST"], name="agui"),
@@ -63,7 +67,7 @@ def control_app(
     app = Starlette(
         routes=endpoints,
         middleware=[Middleware(Guard, who=who, rules=rules or Rules())],
-        exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told},
+        exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told, Exception: _failed},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -85,8 +89,18 @@ async def _told(request: Request, error: Exception) -> Response:
     return error.response()
 
 
+async def _failed(_: Request, error: Exception) -> Response:
+    """Our own fault: said as a problem, and the traceback is in the log."""
+    hint = "see the server's log; runs are not touched by it"
+    return Problem(500, f"the server failed: {type(error).__name__}", hint).response()
+
+
 async def _http_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     hint = "see /openapi.json for what there is"
-    return Problem(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}", hint,
-                   headers=error.headers or {}).response()
+    return Problem(
+        error.status_code,
+        f"{request.method} {request.url.path[:200]}: {error.detail}",
+        hint,
+        headers=error.headers or {},
+    ).response()

@@ -7,6 +7,7 @@ the same, and it misses nothing. Only live text can be lost, and that is in the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 
 from standfast.abc import Tx
 from standfast.control import load
-from standfast.errors import StandfastError
+from standfast.errors import StandfastError, StoreDamaged
 from standfast.events import Event, TextDelta
 from standfast.hub import Waiter
 from standfast.records import ENDED
@@ -24,6 +25,8 @@ from standfast.runtime import Runtime
 from standfast.server.reading import Filter, Reader
 from standfast.server.wire import encode, event_json, view_json
 from standfast.views import readable_view
+
+log = logging.getLogger("standfast")
 
 GAP = 0.015  # between two readings, however fast runs write
 VIEW_GAP = 0.1
@@ -72,6 +75,7 @@ class Tail:
     n: int
     seq: int
     ended: bool
+    trouble: StandfastError | None = None  # why its record cannot be read
     view: bytes = b""
     view_key: bytes = b""  # the view without its clocks
     view_version: int = 0
@@ -115,6 +119,12 @@ class Feeds:
         self.closing = asyncio.Event()
         self.trouble = ""
 
+    @property
+    def watched(self) -> int:
+        """How many readers there are."""
+        listing = sum(len(listing.pokes) for listing in self._listings.values())
+        return listing + sum(len(tail.watches) for tail in self._tails.values())
+
     # --- watching one run -----------------------------------------------------------------------------
 
     async def watch(self, run: str, after: int, poke: Callable[[], None]) -> Watch:
@@ -137,6 +147,8 @@ class Feeds:
 
     async def next_events(self, watch: Watch, limit: int = AT_ONCE) -> list[Told]:
         """What this reader has not been given yet, in order, and its place moves behind it."""
+        if watch.tail.trouble is not None:
+            raise watch.tail.trouble
         if not watch.behind:
             return []
         recent, after = watch.tail.recent, watch.after
@@ -195,13 +207,21 @@ class Feeds:
                     await self._read_tails()
                     await self._read_lists()
                     self.trouble = ""
-                except StandfastError as error:  # the store cannot be read just now: readers wait, and are told
-                    self.trouble = str(error)
+                except Exception as error:  # noqa: BLE001 - whatever it is, those who watch must not hang for ever
+                    self._report(error)
                     await asyncio.sleep(STALE)
                 await asyncio.sleep(GAP)
                 due = any(tail.view_due for tail in self._tails.values()) or (self._changed and self._listings)
                 await self._waiter.wait(VIEW_GAP if due else STALE)
                 self._changed = True
+
+    def _report(self, error: Exception) -> None:
+        """Readers wait while the store cannot be read; /readyz and the log say why, once."""
+        trouble = f"{type(error).__name__}: {error}"
+        if trouble != self.trouble:
+            self.trouble = trouble
+            unexpected = None if isinstance(error, StandfastError) else error
+            log.error("standfast: what runs do cannot be told just now: %s", trouble, exc_info=unexpected)
 
     async def _read_tails(self) -> None:
         now = time.monotonic()
@@ -212,22 +232,7 @@ class Feeds:
         wall = self.runs.clock.now()
 
         def look(tx: Tx) -> list[_News]:
-            found: list[_News] = []
-            for tail in tails:
-                told = _told(tx, tail.run, tail.n, tail.seq, AT_ONCE, None)
-                stale = not tail.ended and now - tail.viewed_at >= STALE
-                due = stale or ((told or tail.view_due) and (now - tail.viewed_at >= VIEW_GAP or not tail.view))
-                if not told and not due:
-                    continue
-                view: dict[str, Any] | None = None
-                ended = tail.ended
-                row = tx.run_n(tail.n)
-                if row is not None:
-                    ended = row.status in ENDED and (told[-1].seq if told else tail.seq) >= row.seq
-                    if due:
-                        view = view_json(readable_view(tx, (row.id, row.agent, row.status), wall, doing[tail.run]))
-                found.append((tail, told, None if view is None else (encode(view), view_key(view)), ended))
-            return found
+            return [news for tail in tails if (news := _news(tx, tail, now, wall, doing[tail.run])) is not None]
 
         for tail, told, view, ended in await self._reader.read(look):
             self._tell(tail, told, view, ended, now)
@@ -253,7 +258,7 @@ class Feeds:
         now = time.monotonic()
         due = [each for each in self._listings.values() if now - each.read_at >= LIST_GAP] if self._changed else []
         for listing in due:
-            views = await self._reader.list(listing.wanted)
+            views = await self._reader.found(listing.wanted)
             listing.read_at = now
             bodies = [view_json(view) for view in views]
             key = b"\n".join(map(view_key, bodies))
@@ -278,6 +283,27 @@ class Feeds:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+def _news(tx: Tx, tail: Tail, now: float, wall: float, doing: str) -> _News | None:
+    """What is new in one run; one that cannot be read says so, and hides no other."""
+    try:
+        told = _told(tx, tail.run, tail.n, tail.seq, AT_ONCE, None)
+        stale = not tail.ended and now - tail.viewed_at >= STALE
+        due = stale or ((told or tail.view_due) and (now - tail.viewed_at >= VIEW_GAP or not tail.view))
+        if not told and not due:
+            return None
+        row = tx.run_n(tail.n)
+        if row is None:
+            return tail, told, None, tail.ended
+        ended = row.status in ENDED and (told[-1].seq if told else tail.seq) >= row.seq
+        if not due:
+            return tail, told, None, ended
+        view = view_json(readable_view(tx, (row.id, row.agent, row.status), wall, doing))
+    except StoreDamaged as error:
+        tail.trouble = error
+        return tail, [], None, True
+    return tail, told, (encode(view), view_key(view)), ended
 
 
 def view_key(view: dict[str, Any]) -> bytes:

@@ -119,7 +119,10 @@ def _no(found: Named, ask: Asked) -> Answer | None:
         return Refused(f"the run has moved on: it is at seq {found.seq}, not {ask.if_seq}")
     choices: Any = (Choice("cancel", {}, "cancel the run first"), Choice("pause", {}, "pause the run first"))
     if found.status not in ("pausing", "cancelling"):
-        return Refused(f"the run is {found.status}: there is no stop to force", choices if found.status != "paused" else choices[:1])
+        return Refused(
+            f"the run is {found.status}: there is no stop to force",
+            choices if found.status != "paused" else choices[:1],
+        )
     if found.pid is None:
         return Refused("no worker of this server holds the run: whoever drives it must be stopped there")
     return None

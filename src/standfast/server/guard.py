@@ -7,6 +7,7 @@ credentials, and the headers that tell a browser what a page may do.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +36,13 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
+CORS: Final = {
+    "access-control-allow-methods": "GET, POST, DELETE",
+    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
+    "access-control-expose-headers": "location, retry-after",
+    "access-control-max-age": "600",
+    "vary": "Origin",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +50,11 @@ class Rules:
     """What the guard insists on."""
 
     hosts: Collection[str] | None = None  # names this server answers to; None: whoever mounts it checks that
+    ip_hosts: bool = False  # and to its addresses: a page of another site can have a name bound here, not an address
     origins: Collection[str] = ()  # other origins whose pages may act here
     max_body: int = 1_000_000
-    a_second: float = 100.0
-    burst: float = 400.0
+    a_second: float = 200.0
+    burst: float = 1000.0
     public: Callable[[Scope], bool] = lambda _: False  # the login page
     exchange: Callable[[Request], Response | None] | None = None  # a link with a token in it
     has_login: bool = False  # a person without credentials is sent to /login
@@ -74,15 +83,30 @@ class Guard:
         try:
             receive = await self._admit(scope, receive)
         except Problem as problem:
-            await _refuse(problem, scope, receive, send)
+            await _refuse(problem, scope, receive, send, self._with_headers(scope, send))
             return
         except _Instead as instead:
-            await instead.response(scope, receive, _with_headers(send))
+            await instead.response(scope, receive, self._with_headers(scope, send))
             return
         if scope["type"] == "websocket":
             await self._app(scope, receive, send)
         else:
-            await self._app(scope, receive, _with_headers(send))
+            await self._app(scope, receive, self._with_headers(scope, send))
+
+    def _with_headers(self, scope: Scope, send: Send) -> Send:
+        """What tells a browser what a page may do, and which other pages may ask."""
+        origin = Headers(scope=scope).get("origin", "")
+        more = {**HEADERS, **CORS, "access-control-allow-origin": origin} if origin in self._rules.origins else HEADERS
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in more.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        return sending
 
     async def _admit(self, scope: Scope, receive: Receive) -> Receive:
         headers = Headers(scope=scope)
@@ -91,6 +115,8 @@ class Guard:
         if changes:
             self._check_origin(scope, headers)
         request = as_request(scope)
+        if scope["type"] == "http" and scope["method"] == "OPTIONS" and headers.get("origin") in self._rules.origins:
+            raise _Instead(Response(status_code=204))
         if scope["type"] == "http" and self._rules.exchange is not None and b"token=" in scope["query_string"]:
             response = self._rules.exchange(request)
             if response is not None:
@@ -101,8 +127,12 @@ class Guard:
                 raise self._unknown(request)
             scope.setdefault("state", {})["actor"] = actor
             if not _is_stop(scope) and not self._rate.allows(actor.name):
-                raise Problem(429, "too many requests", "wait a second; pause, cancel and force always pass",
-                              headers={"retry-after": "1"})
+                raise Problem(
+                    429,
+                    "too many requests",
+                    "wait a second; pause, cancel and force always pass",
+                    headers={"retry-after": "1"},
+                )
             scope["state"]["rate"] = self._rate
         if scope["type"] == "http" and changes:
             return await self._whole_body(headers, receive)
@@ -119,9 +149,13 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         allowed = self._rules.hosts
-        if allowed is not None and host_name(headers.get("host", "")) not in allowed:
-            raise Problem(421, f"this server is not {headers.get('host', 'nameless')[:100]!r}",
-                          "use the address it printed, or start it with --allow-host NAME")
+        name = host_name(headers.get("host", ""))
+        if allowed is not None and name not in allowed and not (self._rules.ip_hosts and _is_address(name)):
+            raise Problem(
+                421,
+                f"this server is not {headers.get('host', 'nameless')[:100]!r}",
+                "use the address it printed, or start it with --allow-host NAME",
+            )
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
         """A browser says which page a request comes from; programs do not, and carry no cookies of a browser."""
@@ -135,8 +169,11 @@ class Guard:
         secure = scope.get("scheme") in ("https", "wss")
         parts = urlsplit(origin)
         if parts.netloc.lower() != headers.get("host", "").lower() or (secure and parts.scheme != "https"):
-            raise Problem(403, f"the origin {origin[:100]!r} may not act here",
-                          "open the page of this server, or start it with --allow-origin ORIGIN")
+            raise Problem(
+                403,
+                f"the origin {origin[:100]!r} may not act here",
+                "open the page of this server, or start it with --allow-origin ORIGIN",
+            )
 
     async def _whole_body(self, headers: Headers, receive: Receive) -> Receive:
         """The body is read here, within its limits; the app gets it as one message."""
@@ -160,8 +197,11 @@ class Guard:
             raise Problem(400, "the body did not come", "send it at once") from None
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and (body or kind):
-            raise Problem(415, f"the body is {kind or 'of no kind'}, not application/json",
-                          "send JSON with `Content-Type: application/json`")
+            raise Problem(
+                415,
+                f"the body is {kind or 'of no kind'}, not application/json",
+                "send JSON with `Content-Type: application/json`",
+            )
         whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def receive_whole() -> Message:
@@ -183,6 +223,14 @@ def host_name(host: str) -> str:
     return host.partition(":")[0]
 
 
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def wants_page(request: Request) -> bool:
     """Does a person look with a browser?"""
     return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
@@ -193,7 +241,7 @@ def _is_stop(scope: Scope) -> bool:
     return scope["type"] == "http" and scope["method"] == "POST" and parts[-1] in STOP_VERBS and "runs" in parts
 
 
-async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send, send_with_headers: Send) -> None:
     to_login = problem.more.pop("to_login", False)
     if scope["type"] == "websocket":
         if "websocket.http.response" in scope.get("extensions", {}):
@@ -205,7 +253,7 @@ async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) 
         problem = Problem(303, problem.detail, headers={"location": f"{scope.get('root_path', '')}/login"})
     if problem.status == 413:
         problem.headers["connection"] = "close"
-    await problem.response()(scope, receive, _with_headers(send))
+    await problem.response()(scope, receive, send_with_headers)
 
 
 async def _deny(problem: Problem, send: Send) -> None:
@@ -214,15 +262,3 @@ async def _deny(problem: Problem, send: Send) -> None:
     start = {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
     await send(start)
     await send({"type": "websocket.http.response.body", "body": response.body})
-
-
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-            headers.setdefault("cache-control", "no-store")
-        await send(message)
-
-    return sending

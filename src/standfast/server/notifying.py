@@ -9,10 +9,11 @@ import shlex
 import subprocess
 import urllib.error
 import urllib.request
+from functools import partial
 from typing import Any
 
 from standfast.abc import Tx
-from standfast.errors import StandfastError, UnknownRun
+from standfast.errors import StandfastError
 from standfast.json_values import fingerprint
 from standfast.runtime import Runtime
 from standfast.server.reading import Filter, Reader
@@ -54,26 +55,30 @@ class Notifier:
             while True:
                 try:
                     await self._tell_new()
-                except UnknownRun:
-                    pass  # there is no store yet: nobody needs anything
                 except StandfastError as error:
                     log.warning("standfast: needs cannot be told just now: %s", error)
                 await asyncio.sleep(LOOK_GAP)
                 await waiter.wait(5.0)
 
     async def _tell_new(self) -> None:
-        views = await self._reader.list(Filter(needs=True, limit=1000))
+        views = await self._reader.found(Filter(needs=True, limit=1000))
         for view in views:
             shown = view_json(view)
             for need in shown["needs"]:
                 key = f"notify:{fingerprint([view.id, need['id'], need['kind'], need['since']])}"
                 if key in self._told:
                     continue
-                if not await self._reader.read(lambda tx, key=key: tx.answered(key)):  # type: ignore[misc]
-                    message = {"run": view.id, "agent": view.agent, "status": view.status, "labels": view.labels, "need": need}
+                if not await self._reader.read(partial(_known, key)):
+                    message = {
+                        "run": view.id,
+                        "agent": view.agent,
+                        "status": view.status,
+                        "labels": view.labels,
+                        "need": need,
+                    }
                     if not await self._call(message):
                         continue  # said in the log; asked again when something changes
-                    await self._runs.control(lambda tx, key=key, run=view.id: _remember(tx, key, run))  # type: ignore[misc]
+                    await self._runs.control(partial(_remember, key, view.id))
                 self._told.add(key)
 
     async def _call(self, message: dict[str, Any]) -> bool:
@@ -93,14 +98,18 @@ class Notifier:
     def _call_once(self, body: bytes) -> None:
         if self._target.startswith(("http://", "https://")):
             headers = {"Content-Type": "application/json"}
-            request = urllib.request.Request(self._target, body, headers, method="POST")  # noqa: S310 - http(s) only
-            with urllib.request.urlopen(request, timeout=CALL_SECONDS) as response:  # noqa: S310
+            request = urllib.request.Request(self._target, body, headers, method="POST")
+            with urllib.request.urlopen(request, timeout=CALL_SECONDS) as response:
                 response.read(1000)
         else:
             argv = shlex.split(self._target)
-            subprocess.run(argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True)  # noqa: S603
+            subprocess.run(argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True)
 
 
-def _remember(tx: Tx, key: str, run: str) -> None:
+def _known(key: str, tx: Tx) -> bool:
+    return tx.answered(key) is not None
+
+
+def _remember(key: str, run: str, tx: Tx) -> None:
     if tx.answered(key) is None:
         tx.remember(key, run, VERB, "told")

@@ -38,9 +38,18 @@ STREAMS = (
 @cache
 def _schemas() -> dict[str, Any]:
     bodies = {each.body for each in OPERATIONS if each.body is not None}
-    _, found = models_json_schema([(model, "validation") for model in sorted(bodies, key=lambda m: m.__name__)], ref_template=REF)
+    _, found = models_json_schema(
+        [(model, "validation") for model in sorted(bodies, key=lambda m: m.__name__)], ref_template=REF
+    )
     schemas: dict[str, Any] = dict(found.get("$defs", {}))
-    shown: dict[str, Any] = {"RunView": RunView, "Receipt": Receipt, "Accepted": Accepted, "Refused": Refused, "TooLate": TooLate, "Said": Said}
+    shown: dict[str, Any] = {
+        "RunView": RunView,
+        "Receipt": Receipt,
+        "Accepted": Accepted,
+        "Refused": Refused,
+        "TooLate": TooLate,
+        "Said": Said,
+    }
     for name, kind in shown.items():
         schema = TypeAdapter(kind).json_schema(ref_template=REF, mode="serialization")
         schemas |= schema.pop("$defs", {})
@@ -73,7 +82,11 @@ def document(root: str = "") -> dict[str, Any]:
         paths[path] = {"get": _stream(path, name, summary)}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "standfast", "version": version("standfast"), "description": "Runs of agents, and every control over them."},
+        "info": {
+            "title": "standfast",
+            "version": version("standfast"),
+            "description": "Runs of agents, and every control over them.",
+        },
         "servers": [{"url": root or "/"}],
         "security": [{"bearer": []}, {"cookie": []}],
         "paths": paths,
@@ -134,7 +147,9 @@ def _problem(status: int) -> dict[str, Any]:
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
     names = re.findall(r"{(\w+)}", path)
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in names
+    ]
 
 
 def _query(model: type[BaseModel] | None) -> list[dict[str, Any]]:
@@ -142,7 +157,13 @@ def _query(model: type[BaseModel] | None) -> list[dict[str, Any]]:
         return []
     schema = model.model_json_schema(ref_template=REF)
     return [
-        {"name": name, "in": "query", "required": False, "schema": _one_kind(field), "description": field.get("description", "")}
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "schema": _one_kind(field),
+            "description": field.get("description", ""),
+        }
         for name, field in schema["properties"].items()
     ]
 

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.datastructures import URL
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.abc import Tx
-from standfast.codec import from_json as stored
-from standfast.control import load
-from standfast.errors import StandfastError
-from standfast.records import ENDED, Status
-from standfast.rows import CallRow
-from standfast.server.actors import LOOK, Actor
-from standfast.server.problems import Problem, malformed, problem_of
-from standfast.server.reading import Filter
-from standfast.server.surface import Surface, allow
-from standfast.server.verbs import VERBS, Asked, Count, Fork, Key, Start, Step
-from standfast.server.wire import encode, event_json, parse, receipt_json, said_json, view_json
-from standfast.stops import receipt
-from standfast.transcripts import transcript_of
+from standfast.server import handlers as do
+from standfast.server.actors import Actor
+from standfast.server.surface import Surface
+from standfast.server.verbs import VERBS, Asked, Fork, Start
 
 Handler: TypeAlias = Callable[[Surface, Actor, Request], Awaitable[Response]]
 
@@ -47,292 +36,120 @@ class Operation:
     public: bool = False
 
 
-class Listed(BaseModel):
-    """Which runs are wanted."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    status: str | None = Field(None, description="one or more, with commas between them")
-    agent: str | None = None
-    label: str | None = Field(None, description="name:value; several with commas between them")
-    needs: bool | None = Field(None, description="only those that need someone (true), or only the others (false)")
-    text: str = Field("", max_length=200)
-    limit: int = Field(100, ge=1, le=1000)
-    before: Key | None = Field(None, description="the id of the last run of the page before")
-
-
-class AtStep(BaseModel):
-    """Of which step."""
-
-    model_config = ConfigDict(extra="forbid")
-    step: Step | None = Field(None, description="the state before this step; default: the current one")
-
-
-class After(BaseModel):
-    """From which place on."""
-
-    model_config = ConfigDict(extra="forbid")
-    after: Count = 0
-    limit: int = Field(500, ge=1, le=1000)
-
-
-# --- helpers ------------------------------------------------------------------------------------------------
-
-
-def answer(value: Any, status: int = 200, **headers: str) -> Response:
-    """JSON."""
-    return Response(encode(value), status, headers, media_type="application/json")
-
-
-def query_of(model: type[Any], request: Request) -> Any:
-    """The query string; every name once."""
-    pairs = request.query_params.multi_items()
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise Problem(422, "a name is given twice in the query", "put commas between several values")
-    try:
-        return model.model_validate(dict(pairs))
-    except ValidationError as error:
-        raise malformed(error) from None
-
-
-async def body_of(request: Request) -> Any:
-    """The JSON body; None if there is none."""
-    raw = await request.body()
-    return parse(raw) if raw.strip() else None
-
-
-def key_of(request: Request) -> str | None:
-    """The Idempotency-Key header."""
-    key = request.headers.get("idempotency-key")
-    if key is not None and not 1 <= len(key) <= 200:
-        raise Problem(422, "an idempotency key has 1 to 200 characters", "use a random id")
-    return key
-
-
-def run_of(request: Request) -> str:
-    """The run that the path names."""
-    return str(request.path_params["id"])
-
-
-async def read(surface: Surface, run: str, look: Callable[[Tx], Any]) -> Any:
-    """One look at a run, with its errors as problems."""
-    try:
-        return await surface.reader.read(look)
-    except StandfastError as error:
-        raise problem_of(error, run) from error
-
-
-def filter_of(wanted: Listed) -> Filter:
-    """What the query asks for, checked."""
-    known: tuple[Any, ...] = Status.__args__  # type: ignore[attr-defined]
-    statuses = None if wanted.status is None else tuple(word.strip() for word in wanted.status.split(","))
-    for word in statuses or ():
-        if word not in known:
-            raise Problem(422, f"{word[:50]!r} is no status", f"there are {', '.join(known)}")
-    labels: list[tuple[str, str]] = []
-    for one in (wanted.label or "").split(",") if wanted.label else ():
-        name, colon, value = one.partition(":")
-        if not colon:
-            raise Problem(422, f"{one[:50]!r} is no label", "write name:value")
-        labels.append((name, value))
-    return Filter(statuses, wanted.agent, tuple(sorted(labels)), wanted.needs, wanted.text, wanted.limit, wanted.before)  # type: ignore[arg-type]
-
-
-# --- handlers --------------------------------------------------------------------------------------------------
-
-
-async def list_agents(surface: Surface, actor: Actor, _: Request) -> Response:
-    allow(actor, LOOK, None)
-    return answer({"agents": await surface.agents()})
-
-
-async def list_runs(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, LOOK, None)
-    wanted = filter_of(query_of(Listed, request))
-    return answer({"runs": [view_json(view) for view in await surface.reader.list(wanted)]})
-
-
-async def start_run(surface: Surface, actor: Actor, request: Request) -> Response:
-    view = await surface.start(actor, await body_of(request), key_of(request))
-    url = URL(scope=request.scope)
-    return answer(view, 201, location=f"{url.path.rstrip('/')}/{view['id']}")
-
-
-async def show_run(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, LOOK, run_of(request))
-    return answer(await surface.view(run_of(request)))
-
-
-async def do_verb(surface: Surface, actor: Actor, request: Request) -> Response:
-    name = request.url.path.rstrip("/").rpartition("/")[2]
-    return answer(await surface.verb(actor, name, run_of(request), await body_of(request), key_of(request)))
-
-
-async def fork_run(surface: Surface, actor: Actor, request: Request) -> Response:
-    view = await surface.fork(actor, run_of(request), await body_of(request), key_of(request))
-    base = request.url.path.rstrip("/").removesuffix(f"/{run_of(request)}/fork")
-    return answer(view, 201, location=f"{base}/{view['id']}")
-
-
-async def would_kill(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, LOOK, run_of(request))
-    if surface.workers is None:
-        raise Problem(404, "this server has no workers of its own to kill", "runs are driven by other processes")
-    return answer(await surface.workers.would_kill(run_of(request)))
-
-
-async def show_state(surface: Surface, actor: Actor, request: Request) -> Response:
-    run = run_of(request)
-    allow(actor, LOOK, run)
-    step = query_of(AtStep, request).step
-    return answer(await surface.runs.handle(run).state(step))
-
-
-async def show_transcript(surface: Surface, actor: Actor, request: Request) -> Response:
-    run = run_of(request)
-    allow(actor, LOOK, run)
-    said = await read(surface, run, lambda tx: transcript_of(tx, load(tx, run)))
-    return answer({"transcript": said_json(said)})
-
-
-async def show_receipt(surface: Surface, actor: Actor, request: Request) -> Response:
-    run = run_of(request)
-    allow(actor, LOOK, run)
-
-    def look(tx: Tx) -> Any:
-        row = load(tx, run)
-        if row.status not in (*ENDED, "paused"):
-            raise Problem(409, f"the run is {row.status}: nothing has been stopped and settled",
-                          "ask again once it is paused, cancelled, done or failed", run=run)
-        return receipt_json(row.doc.receipt or receipt(tx, row, row.status))
-
-    return answer(await read(surface, run, look))
-
-
-async def show_result(surface: Surface, actor: Actor, request: Request) -> Response:
-    run = run_of(request)
-    allow(actor, LOOK, run)
-    row = await read(surface, run, lambda tx: load(tx, run))
-    if row.status not in ENDED:
-        raise Problem(409, f"the run is {row.status}: it has no result yet", "watch its events", run=run)
-    error = row.doc.error.text if row.doc.error is not None else ""
-    return answer({"run": run, "status": row.status, "result": row.doc.result, "error": error})
-
-
-async def list_calls(surface: Surface, actor: Actor, request: Request) -> Response:
-    run = run_of(request)
-    allow(actor, LOOK, run)
-    calls = await read(surface, run, lambda tx: [call_json(call) for call in tx.calls(load(tx, run).n)])
-    return answer({"calls": calls})
-
-
-async def show_call(surface: Surface, actor: Actor, request: Request) -> Response:
-    run = run_of(request)
-    allow(actor, LOOK, run)
-    call = str(request.path_params["call_id"])
-    found = await read(surface, run, lambda tx: tx.call(load(tx, run).n, call))
-    if found is None:
-        raise Problem(404, f"run {run} has no call {call[:100]!r} that is kept",
-                      "calls of finished steps are in the record", run=run)
-    return answer(call_json(found))
-
-
-async def show_record(surface: Surface, actor: Actor, request: Request) -> Response:
-    run = run_of(request)
-    allow(actor, LOOK, run)
-    wanted = query_of(After, request)
-
-    def look(tx: Tx) -> list[Any]:
-        row = load(tx, run)
-        events = [event for _, events in tx.record(row.n, wanted.after, wanted.limit) for event in events]
-        return [event_json(event) | {"run": run} for event in events[: wanted.limit]]
-
-    return answer({"events": await read(surface, run, look)})
-
-
-async def show_me(_: Surface, actor: Actor, __: Request) -> Response:
-    return answer({"name": actor.name, "rights": sorted(actor.rights)})
-
-
-async def healthz(_: Surface, __: Actor, ___: Request) -> Response:
-    return answer({"ok": True})
-
-
-async def readyz(surface: Surface, _: Actor, __: Request) -> Response:
-    ready, about = surface.workers.readiness() if surface.workers is not None else (True, {})
-    if surface.feeds.trouble:
-        ready, about = False, {**about, "store": surface.feeds.trouble}
-    if not ready:
-        raise Problem(503, "not everything is at work", "see workers; they are started again by themselves",
-                      headers={"retry-after": "1"}, **about)
-    return answer({"ready": True, **about})
-
-
-def call_json(call: CallRow) -> dict[str, Any]:
-    """A call with what went in and what came out."""
-    return {
-        "id": call.id,
-        "tool": call.tool,
-        "kind": call.kind,
-        "title": call.title,
-        "effect": call.effect,
-        "status": call.status,
-        "step": call.step,
-        "attempt": call.attempt,
-        "epoch": call.epoch,
-        "since": call.since,
-        "args": stored(call.args),
-        "result": None if call.result is None else stored(call.result),
-        "before": None if call.before is None else stored(call.before),
-        "error": call.error,
-        "message": call.message,
-        "question": call.question,
-        "options": call.options,
-        "settles": call.settles,
-        "undo": call.undo,
-        "undo_reason": call.undo_reason,
-        "tries": call.tries,
-    }
-
-
 def _verbs() -> list[Operation]:
     named = [(verb.name, verb.asks, verb.summary) for verb in VERBS.values()]
     named.append(("force", Asked, "Kill the worker that holds a run in transit; the answer names what was killed"))
     return [
-        Operation(method="POST", path=f"/api/runs/{{id}}/{name}", name=name, summary=summary, handler=do_verb,
-                  body=asks, schema="Accepted", says_no=True)
+        Operation(
+            method="POST",
+            path=f"/api/runs/{{id}}/{name}",
+            name=name,
+            summary=summary,
+            handler=do.do_verb,
+            body=asks,
+            schema="Accepted",
+            says_no=True,
+        )
         for name, asks, summary in named
     ]
 
 
 RUN = "/api/runs/{id}"
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(method="GET", path="/api/agents", name="agents", summary="The agents that can be started",
-              handler=list_agents, schema="Agents"),
-    Operation(method="GET", path="/api/runs", name="list", summary="Runs, newest first", handler=list_runs,
-              query=Listed, schema="Runs"),
-    Operation(method="POST", path="/api/runs", name="start", summary="Start a run", handler=start_run, body=Start,
-              answers=201, schema="RunView", says_no=True),
-    Operation(method="GET", path=RUN, name="show", summary="A run as it is now", handler=show_run, schema="RunView"),
+    Operation(
+        method="GET",
+        path="/api/agents",
+        name="agents",
+        summary="The agents that can be started",
+        handler=do.list_agents,
+        schema="Agents",
+    ),
+    Operation(
+        method="GET",
+        path="/api/runs",
+        name="list",
+        summary="Runs, newest first",
+        handler=do.list_runs,
+        query=do.Listed,
+        schema="Runs",
+    ),
+    Operation(
+        method="POST",
+        path="/api/runs",
+        name="start",
+        summary="Start a run",
+        handler=do.start_run,
+        body=Start,
+        answers=201,
+        schema="RunView",
+        says_no=True,
+    ),
+    Operation(method="GET", path=RUN, name="show", summary="A run as it is now", handler=do.show_run, schema="RunView"),
     *_verbs(),
-    Operation(method="GET", path=f"{RUN}/force", name="would_kill", summary="What force would kill now",
-              handler=would_kill),
-    Operation(method="POST", path=f"{RUN}/fork", name="fork", summary="A new run from a snapshot of this one",
-              handler=fork_run, body=Fork, answers=201, schema="RunView", says_no=True),
-    Operation(method="GET", path=f"{RUN}/state", name="state", summary="The state before a step", handler=show_state,
-              query=AtStep),
-    Operation(method="GET", path=f"{RUN}/transcript", name="transcript", summary="What was said, partial text included",
-              handler=show_transcript, schema="Transcript"),
-    Operation(method="GET", path=f"{RUN}/receipt", name="receipt", summary="What the last stop did",
-              handler=show_receipt, schema="Receipt", says_no=True),
-    Operation(method="GET", path=f"{RUN}/result", name="result", summary="What the run came to, once it has ended",
-              handler=show_result, says_no=True),
-    Operation(method="GET", path=f"{RUN}/calls", name="calls", summary="Calls that are kept: of the step in progress, "
-              "and effects", handler=list_calls),
-    Operation(method="GET", path=f"{RUN}/calls/{{call_id}}", name="call", summary="One call", handler=show_call),
-    Operation(method="GET", path=f"{RUN}/record", name="record", summary="Events as JSON, a page at a time",
-              handler=show_record, query=After),
-    Operation(method="GET", path="/api/me", name="me", summary="Who you are here", handler=show_me),
-    Operation(method="GET", path="/healthz", name="healthz", summary="Does the server answer?", handler=healthz),
-    Operation(method="GET", path="/readyz", name="readyz", summary="Are store and workers at work?", handler=readyz),
+    Operation(
+        method="GET", path=f"{RUN}/force", name="would_kill", summary="What force would kill now", handler=do.would_kill
+    ),
+    Operation(
+        method="POST",
+        path=f"{RUN}/fork",
+        name="fork",
+        summary="A new run from a snapshot of this one",
+        handler=do.fork_run,
+        body=Fork,
+        answers=201,
+        schema="RunView",
+        says_no=True,
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/state",
+        name="state",
+        summary="The state before a step",
+        handler=do.show_state,
+        query=do.AtStep,
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/transcript",
+        name="transcript",
+        summary="What was said, partial text included",
+        handler=do.show_transcript,
+        schema="Transcript",
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/receipt",
+        name="receipt",
+        summary="What the last stop did",
+        handler=do.show_receipt,
+        schema="Receipt",
+        says_no=True,
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/result",
+        name="result",
+        summary="What the run came to, once it has ended",
+        handler=do.show_result,
+        says_no=True,
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/calls",
+        name="calls",
+        summary="Calls that are kept: of the step in progress, and effects",
+        handler=do.list_calls,
+    ),
+    Operation(method="GET", path=f"{RUN}/calls/{{call_id}}", name="call", summary="One call", handler=do.show_call),
+    Operation(
+        method="GET",
+        path=f"{RUN}/record",
+        name="record",
+        summary="Events as JSON, a page at a time",
+        handler=do.show_record,
+        query=do.After,
+    ),
+    Operation(method="GET", path="/api/me", name="me", summary="Who you are here", handler=do.show_me),
+    Operation(method="GET", path="/healthz", name="healthz", summary="Does the server answer?", handler=do.healthz),
+    Operation(method="GET", path="/readyz", name="readyz", summary="Are store and workers at work?", handler=do.readyz),
 )

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from typing import Any
 from standfast.abc import Tx
 from standfast.bodies.children import Child
 from standfast.errors import StandfastError, StoreBusy, StoreError
-from standfast.leases import LEASE_SECONDS, start_time
+from standfast.leases import LEASE_SECONDS
 from standfast.records import Answer, Json
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
@@ -40,6 +41,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 LOCK_SECONDS = 2.0  # a worker that keeps the store locked for so long does not work any more
 STOP_SECONDS = 10.0  # a stop that a blocked event loop keeps from settling for so long
 LEAVE_SECONDS = 3.0
+KILL_SECONDS = 5.0
 
 
 class Worker:
@@ -53,7 +55,8 @@ class Worker:
             self.child = Child(
                 [sys.executable, "-m", "standfast.server.worker", str(theirs.fileno()), str(lease_seconds), *argv],
                 new_session=True,
-                stdin=None,
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),  # what agents print is no answer of the server
                 pass_fds=(theirs.fileno(),),
             )
         finally:
@@ -72,12 +75,17 @@ class Worker:
         """Seconds since it was heard of: none of its threads has run since then."""
         return time.monotonic() - self.heard
 
+    @property
+    def frozen(self) -> bool:
+        """Is it stopped, or does none of its threads get to run?"""
+        return _is_stopped(self.pid) or self.silent_for > LOCK_SECONDS
+
     def kill(self, why: str) -> None:
         """SIGKILL to it and to everything it has started."""
         if not self.child.exited.done():
             self.why_killed = self.why_killed or why
             killed = self.child.kill()
-            log.warning("standfast: %s (pid %d) was killed, %d processes in all: %s", self.name, self.pid, len(killed), why)
+            log.warning("standfast: %s (pid %d) was killed, %d processes: %s", self.name, self.pid, len(killed), why)
 
 
 class Pool:
@@ -104,7 +112,7 @@ class Pool:
         self._workers: dict[str, Worker] = {}
         self._said: dict[str, str] = {}  # how the last worker of a place ended
         self._keepers: list[asyncio.Task[None]] = []
-        self._closing = False
+        self._closing = asyncio.Event()
         self._locked_since: tuple[int, float] | None = None
         self._stopping: dict[str, float] = {}
 
@@ -116,7 +124,7 @@ class Pool:
 
     async def close(self) -> None:
         """Runs are released; a worker that does not go by itself is killed, and its runs are taken up later."""
-        self._closing = True
+        self._closing.set()
         for keeper in self._keepers:
             keeper.cancel()
         workers = list(self._workers.values())
@@ -172,17 +180,16 @@ class Pool:
 
     async def kill(self, pid: int, why: str) -> None:
         """Kill a worker, and wait until the system says that it is dead."""
-        for worker in self._workers.values():
-            if worker.pid == pid:
-                worker.kill(why)
-                await asyncio.wait([worker.child.exited], timeout=5)
+        for worker in [one for one in self._workers.values() if one.pid == pid]:
+            worker.kill(why)
+            await asyncio.wait([worker.child.exited], timeout=KILL_SECONDS)
 
     async def freed(self, error: StandfastError) -> bool:
         """Is it a worker of ours that keeps the store locked, and does not run? Then it does so no longer."""
         if not isinstance(error, StoreBusy) or error.pid is None:
             return False
         worker = next((one for one in self._workers.values() if one.pid == error.pid), None)
-        if worker is None or not (_is_stopped(worker.pid) or worker.silent_for > LOCK_SECONDS):
+        if worker is None or not worker.frozen:
             return False
         await self.kill(worker.pid, "it was frozen while it kept the store locked")
         return True
@@ -195,12 +202,18 @@ class Pool:
     async def _keep(self, name: str) -> None:
         """One place: always a worker in it; the pause between two grows while they die young."""
         pause = FIRST_PAUSE
-        while not self._closing:
-            worker = Worker(name, [self._store, *self._agents], self._lease_seconds)
+        while not self._closing.is_set():
+            try:
+                worker = Worker(name, [self._store, *self._agents], self._lease_seconds)
+            except OSError as error:  # no processes or descriptors left
+                self._said[name] = f"could not be started: {error}"
+                log.error("standfast: %s %s", name, self._said[name])
+                await asyncio.sleep(LONGEST_PAUSE)
+                continue
             self._workers[name] = worker
             worker.reading = asyncio.create_task(self._hear(worker))
             await asyncio.wait([worker.child.exited])
-            if self._closing:
+            if self._closing.is_set():
                 return
             code = worker.child.reap()
             lived = time.monotonic() - worker.started
@@ -240,7 +253,7 @@ class Pool:
             worker.ready = True
             worker.abouts = {name: About(about, tuple(models)) for name, (about, models) in said["ready"].items()}
 
-    # --- looking for those that are stuck ----------------------------------------------------------------------------------
+    # --- looking for those that are stuck -----------------------------------------------------------------------
 
     async def _look(self) -> None:
         while True:
@@ -256,7 +269,7 @@ class Pool:
         for worker in list(self._workers.values()):
             if worker.ready and worker.silent_for > 0.6 * self._lease_seconds:
                 # before a whole lease is over and others take its runs
-                worker.kill(f"nothing was heard of it for {worker.silent_for:.0f} s: frozen, or held up by code that never yields")
+                worker.kill(f"it was frozen, or in code that never yields: not heard of for {worker.silent_for:.0f} s")
         stuck = {worker.pid for worker in self._workers.values() if worker.loop_silent > self._stop_seconds / 2}
         if not stuck:
             self._stopping.clear()
@@ -277,12 +290,12 @@ class Pool:
             return False
         if self._locked_since is None or self._locked_since[0] != pid:
             self._locked_since = (pid, now)
-        frozen = _is_stopped(pid) or next((w.silent_for > LOCK_SECONDS for w in self._workers.values() if w.pid == pid), False)
-        if frozen and now - self._locked_since[1] > LOCK_SECONDS:
-            for worker in self._workers.values():
-                if worker.pid == pid:
-                    worker.kill("it was frozen while it kept the store locked")
-            return True
+        if now - self._locked_since[1] < LOCK_SECONDS:
+            return False
+        for worker in self._workers.values():
+            if worker.pid == pid and worker.frozen:
+                worker.kill("it was frozen while it kept the store locked")
+                return True
         return False
 
 
@@ -297,8 +310,9 @@ def _stopping(tx: Tx, pids: set[int]) -> dict[str, int]:
 
 
 def _is_stopped(pid: int) -> bool:
+    """As SIGSTOP leaves it, where the system tells."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read().rpartition(")")[2].split()[0] in "Tt"
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
     except OSError:
-        return start_time(pid) == ""
+        return False
+    return stat.rpartition(")")[2].split()[0] in "Tt"

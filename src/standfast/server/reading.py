@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from standfast.abc import Tx
 from standfast.control import load
+from standfast.errors import StoreError, UnknownRun
 from standfast.records import ENDED, RunView, Status
 from standfast.runtime import Runtime
 from standfast.views import readable_view
@@ -40,15 +41,17 @@ class Reader:
     def __init__(self, runs: Runtime, threads: int = 2) -> None:
         self.runs = runs
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="standfast-read")
+        self._closed = False
         self._ended: dict[str, RunView] = {}  # runs that no longer change
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         """One consistent look."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self.runs.read, look)
-
-    async def work(self, do: Callable[[], T]) -> T:
-        """Something that reads several times."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, do)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self.runs.read, look)
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise StoreError("the server is going down", hint="ask again when it is back") from None
 
     async def view(self, run: str) -> RunView:
         """A run, or UnknownRun."""
@@ -61,13 +64,16 @@ class Reader:
 
         return await self.read(look)
 
-    async def list(self, wanted: Filter) -> list[RunView]:
+    async def found(self, wanted: Filter) -> list[RunView]:
         """Runs, newest first."""
 
         def look(tx: Tx) -> list[RunView]:
             return self._found(tx, wanted)
 
-        return await self.read(look)
+        try:
+            return await self.read(look)
+        except UnknownRun:  # there is no store yet, and so no run
+            return []
 
     def _found(self, tx: Tx, wanted: Filter) -> list[RunView]:
         found: list[RunView] = []
@@ -109,6 +115,7 @@ class Reader:
 
     def close(self) -> None:
         """Nobody looks any more."""
+        self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 

@@ -6,8 +6,11 @@ import asyncio
 import ipaddress
 import logging
 import secrets
+import signal
 import socket
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ log = logging.getLogger("standfast")
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 SHUTDOWN_SECONDS = 2
+SWITCH_INTERVAL = 0.0005  # a verb's thread must not wait 5 ms for each statement while pages are being told things
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,9 @@ def _listen(host: str, port: int) -> socket.socket:
     """The socket, bound before anything else is begun."""
     name = host.strip("[]")
     try:
-        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
         listening = socket.socket(family, kind)
     except OSError as error:
         raise Misuse(f"{host} cannot be listened on: {error}", hint="give an address of this machine") from error
@@ -90,26 +96,24 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise Misuse(
-            f"port {port} of {host} cannot be used: {error.strerror}", hint="another server may be using it: give --port"
+            f"port {port} of {host} cannot be used: {error.strerror}",
+            hint="another server may be using it: give --port",
         ) from error
     return listening
 
 
 class _Server(uvicorn.Server):
-    """Tells pages and streams to go before it stops listening to them."""
+    """Leaves signals to us: SIGTERM and Ctrl-C are an orderly end, not a death by signal."""
 
-    def __init__(self, config: uvicorn.Config, going: asyncio.Event) -> None:
-        super().__init__(config)
-        self._going = going
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        self._going.set()
-        super().handle_exit(sig, frame)
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
 
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; then pages are told, runs released, and all is resumable."""
     check(settings)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     secure = settings.certfile is not None
     token = settings.token or secrets.token_urlsafe(24)
     store = settings.store.absolute()
@@ -127,7 +131,8 @@ async def serve(settings: Settings) -> None:
         sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
         rules = Rules(
             hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
-            origins=frozenset(settings.allow_origins),
+            ip_hosts=not is_loopback(settings.host),
+            origins=frozenset(origin.rstrip("/") for origin in settings.allow_origins),
             public=sessions.public,
             exchange=sessions.exchange,
             has_login=True,
@@ -152,13 +157,15 @@ async def serve(settings: Settings) -> None:
             timeout_keep_alive=30,
             backlog=1024,
         )
-        server = _Server(config, going)
+        server = _Server(config)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, going.set)
         pool.start()
         notifier = Notifier(runs, own_reader, settings.notify) if settings.notify else None
         if notifier is not None:
             notifier.start()
         telling = asyncio.create_task(_tell(server, settings, port, token, secure))
-        ending = asyncio.create_task(_end(going, app, pool))
+        ending = asyncio.create_task(_end(going, server, app, pool))
         try:
             await server.serve(sockets=[listening])
         finally:
@@ -170,15 +177,18 @@ async def serve(settings: Settings) -> None:
             own_reader.close()
 
 
-async def _end(going: asyncio.Event, app: Any, pool: Pool) -> None:
+async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Pool) -> None:
     """Workers are told to go while pages are: together they have less than five seconds."""
     await going.wait()
-    await asyncio.gather(app.state.surface.close(), pool.close())
+    leaving = asyncio.create_task(pool.close())
+    await app.state.surface.close()  # pages hear it from us before the server closes their sockets
+    server.should_exit = True
+    await leaving
 
 
 async def _tell(server: uvicorn.Server, settings: Settings, port: int, token: str, secure: bool) -> None:
     """Where it is, and the token, once; when it can be used."""
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.02)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     settings.tell(f"standfast: http{'s' if secure else ''}://{host}:{port}/")

@@ -9,46 +9,25 @@ import os
 import secrets
 import time
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from standfast.json_values import is_object
 from standfast.server.actors import Actor
+from standfast.server.handlers import body_of
 from standfast.server.limits import Rate
-from standfast.server.operations import body_of
 from standfast.server.problems import Problem
 from standfast.server.static import FOLDER, file_response
 
 LASTS = 30 * 24 * 3600.0
-PUBLIC = frozenset({"/login", "/login.js", "/login.css", "/api/session"})
+LOGIN = ("/login", "/login.js", "/login.css")
+PUBLIC = frozenset({*LOGIN, "/api/session"})
 
-LOGIN = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>standfast: log in</title><link rel="stylesheet" href="login.css"><script src="login.js" defer></script></head>
-<body><main><h1>standfast</h1><form id="login"><label for="token">Token</label>
-<input id="token" type="password" autocomplete="current-password" required autofocus>
-<button>Log in</button><p id="said" role="status">The server printed it when it was started.</p></form></main></body></html>
-"""
-SCRIPT = """const said = document.getElementById("said");
-async function exchange(token) {
-  const answer = await fetch("api/session", {
-    method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({token})});
-  if (answer.ok) { location.replace("./" + (new URLSearchParams(location.search).get("to") || "").replace(/^[/\\\\]+/, "")); return; }
-  const problem = await answer.json().catch(() => ({detail: "the server did not answer"}));
-  said.textContent = problem.detail;
-}
-document.getElementById("login").addEventListener("submit", (event) => {
-  event.preventDefault();
-  exchange(document.getElementById("token").value.trim());
-});
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) { history.replaceState(null, "", location.pathname + location.search); exchange(given); }
-"""
-STYLE = """body{font:16px/1.5 system-ui,sans-serif;margin:0;display:grid;place-items:center;min-height:100vh;color-scheme:light dark}
-main{width:min(22rem,90vw)}input,button{font:inherit;width:100%;padding:.6rem;margin:.3rem 0;box-sizing:border-box}
-"""
+FILES = Path(__file__).parent / "login"
 
 
 class Sessions:
@@ -81,9 +60,7 @@ class Sessions:
     def routes(self) -> list[Route]:
         """The login page, and what it talks to."""
         return [
-            Route("/login", self._page, methods=["GET"], name="login"),
-            Route("/login.js", self._script, methods=["GET"], name="login.js"),
-            Route("/login.css", self._style, methods=["GET"], name="login.css"),
+            *(Route(path, _login_file, methods=["GET"], name=path.strip("/")) for path in LOGIN),
             Route("/api/session", self._log_in, methods=["POST"], name="log_in"),
             Route("/api/session", self._log_out, methods=["DELETE"], name="log_out"),
         ]
@@ -104,19 +81,9 @@ class Sessions:
         self._give_cookie(response)
         return response
 
-    async def _page(self, _: Request) -> Response:
-        own = FOLDER / "login.html"
-        return file_response(own) if own.is_file() else Response(LOGIN, media_type="text/html")
-
-    async def _script(self, _: Request) -> Response:
-        return Response(SCRIPT, media_type="text/javascript")
-
-    async def _style(self, _: Request) -> Response:
-        return Response(STYLE, media_type="text/css")
-
     async def _log_in(self, request: Request) -> Response:
         body = await body_of(request)
-        given = body.get("token") if isinstance(body, dict) else None
+        given = body.get("token") if is_object(body) else None
         if not isinstance(given, str):
             raise Problem(422, "there is no token in the body", 'send {"token": "..."}')
         if not self._is_token(given):
@@ -149,18 +116,26 @@ class Sessions:
 
     def _load(self) -> dict[str, float]:
         try:
-            kept = json.loads(self._file.read_text("utf-8"))
+            kept: Any = json.loads(self._file.read_text("utf-8"))
         except FileNotFoundError:
             return {}
         except ValueError:
             return {}  # not ours, or cut off: everybody logs in again
-        return {str(key): float(until) for key, until in kept.items()} if isinstance(kept, dict) else {}
+        return {str(key): float(until) for key, until in kept.items()} if is_object(kept) else {}
 
     def _save(self) -> None:
         temporary = self._file.with_name(self._file.name + ".new")
         with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
             json.dump(self._until, file)
         temporary.replace(self._file)
+
+
+async def _login_file(request: Request) -> Response:
+    """The login page and what it needs; the built page may bring its own."""
+    name = request.url.path.rpartition("/")[2]
+    name = name if "." in name else f"{name}.html"
+    own = FOLDER / name
+    return file_response(own if own.is_file() else FILES / name)
 
 
 def _hash(session: str) -> str:

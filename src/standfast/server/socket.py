@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -36,8 +36,8 @@ class Wanted(BaseModel):
     agent: str | None = None
     labels: dict[str, str] | None = None
     needs: bool | None = None
-    text: str = Field("", max_length=200)
-    limit: int = Field(100, ge=1, le=1000)
+    text: Annotated[str, Field(max_length=200)] = ""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
     before: str | None = None
 
     @property
@@ -45,7 +45,13 @@ class Wanted(BaseModel):
         statuses = (self.status,) if isinstance(self.status, str) else self.status
         labels = tuple(sorted((self.labels or {}).items()))
         return Filter(
-            None if statuses is None else tuple(statuses), self.agent, labels, self.needs, self.text, self.limit, self.before
+            None if statuses is None else tuple(statuses),
+            self.agent,
+            labels,
+            self.needs,
+            self.text,
+            self.limit,
+            self.before,
         )
 
 
@@ -90,14 +96,16 @@ class Page:
         closing = asyncio.create_task(self._surface.feeds.closing.wait())
         try:
             await asyncio.wait([reading, writing, closing], return_when=asyncio.FIRST_COMPLETED)
+            writing.cancel()  # what is said now is the last word
+            await asyncio.wait([writing])
             if closing.done():
                 await self._bye("the server is going down", 1012)
-            elif writing.done() and isinstance(writing.exception(), Slow):
+            elif not writing.cancelled() and isinstance(writing.exception(), Slow):
                 await self._bye("the page does not read", 1008)
         finally:
-            for task in (reading, writing, closing, *self._work):
+            for task in (reading, writing, closing):
                 task.cancel()
-            await asyncio.gather(reading, writing, closing, *self._work, return_exceptions=True)
+            await asyncio.gather(reading, writing, closing, return_exceptions=True)
             for watch in self._watches.values():
                 self._surface.feeds.unwatch(watch)
             if self._listing is not None:
@@ -151,7 +159,9 @@ class Page:
                 case "ping":
                     self._say({"op": "pong", "n": op.n, "now": self._surface.runs.clock.now()})
                 case _:
-                    raise Problem(422, f"{op.op[:50]!r} is nothing this server knows", "watch, unwatch, list, verb, ping")
+                    raise Problem(
+                        422, f"{op.op[:50]!r} is nothing this server knows", "watch, unwatch, list, verb, ping"
+                    )
         except Problem as problem:
             if op.op in ("watch", "unwatch") and op.run is not None:
                 self._say({"op": "gone", "run": op.run, "why": problem.detail})
@@ -186,15 +196,20 @@ class Page:
         if not stops and (len(self._work) >= MOST_AT_WORK or (self._rate and not self._rate.allows(self._actor.name))):
             raise Problem(429, "too many requests", "wait a second; pause, cancel and force always pass")
         task = asyncio.create_task(self._verb(op), name=f"standfast {op.verb}")
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        for work in (self._work, self._surface.work):  # what was asked is carried out, also if the page has gone
+            work.add(task)
+            task.add_done_callback(work.discard)
 
     async def _verb(self, op: Op) -> None:
         try:
             self._say({"op": "answer", "n": op.n, "answer": await self._carried_out(op)})
         except Problem as problem:
             told = problem.more.get("answer")
-            self._say({"op": "answer", "n": op.n, "answer": told} if told else {"op": "answer", "n": op.n, "problem": problem.body})
+            self._say(
+                {"op": "answer", "n": op.n, "answer": told}
+                if told
+                else {"op": "answer", "n": op.n, "problem": problem.body}
+            )
 
     async def _carried_out(self, op: Op) -> dict[str, Any]:
         surface, actor = self._surface, self._actor
@@ -278,4 +293,10 @@ def _run(op: Op) -> str:
 async def page_socket(socket: WebSocket) -> None:
     """The endpoint: /ws."""
     surface = cast("Surface", socket.app.state.surface)
-    await Page(surface, socket.state.actor, socket, getattr(socket.state, "rate", None)).serve()
+    task = asyncio.current_task()
+    assert task is not None
+    surface.pages.add(task)
+    try:
+        await Page(surface, socket.state.actor, socket, getattr(socket.state, "rate", None)).serve()
+    finally:
+        surface.pages.discard(task)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from standfast.abc import Tx
 from standfast.errors import StandfastError, UnknownRun
@@ -29,15 +30,21 @@ class Stream(StreamingResponse):
 
     media_type = "text/event-stream"
 
+    def __init__(self, told: AsyncGenerator[bytes]) -> None:
+        super().__init__(told, headers={"x-accel-buffering": "no"})
+        self._told = told
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(message: dict[str, object]) -> None:
+        async def sending(message: Message) -> None:
             async with asyncio.timeout(SEND_SECONDS):
                 await send(message)
 
         try:
             await super().__call__(scope, receive, sending)
-        except TimeoutError:
+        except (TimeoutError, ClientDisconnect):
             return  # its buffer is full and stays full: the connection is given up
+        finally:
+            await self._told.aclose()  # else it would watch on until somebody collects it
 
 
 def place_of(request: Request) -> int:
@@ -57,23 +64,28 @@ async def run_events(surface: Surface, actor: Actor, request: Request) -> Respon
         await surface.reader.view(run)
     except StandfastError as error:
         raise problem_of(error, run) from error
-    return Stream(_of_one(surface.feeds, run, after), headers={"x-accel-buffering": "no"})
+    return Stream(_of_one(surface.feeds, run, after))
 
 
-async def _of_one(feeds: Feeds, run: str, after: int) -> AsyncIterator[bytes]:
-    async for told in follow(feeds, run, after):
-        match told:
-            case Told():
-                yield b"id: %d\nevent: %s\ndata: %s\n\n" % (told.seq, told.type.encode(), told.json)
-            case TextDelta():
-                yield b"event: text_delta\ndata: %s\n\n" % encode(delta_json(told) | {"type": "text_delta", "run": run})
-            case None:
-                yield b": still here\n\n"
+async def _of_one(feeds: Feeds, run: str, after: int) -> AsyncGenerator[bytes]:
+    try:
+        async with aclosing(follow(feeds, run, after)) as telling:
+            async for told in telling:
+                match told:
+                    case Told():
+                        yield b"id: %d\nevent: %s\ndata: %s\n\n" % (told.seq, told.type.encode(), told.json)
+                    case TextDelta():
+                        delta = delta_json(told) | {"type": "text_delta", "run": run}
+                        yield b"event: text_delta\ndata: %s\n\n" % encode(delta)
+                    case None:
+                        yield b": still here\n\n"
+    except StandfastError as error:  # it has begun: the status can no longer say so
+        yield b"event: problem\ndata: %s\n\n" % encode(problem_of(error, run).body)
 
 
 async def follow(
     feeds: Feeds, run: str, after: int, keep_alive: float = KEEP_ALIVE
-) -> AsyncIterator[Told | TextDelta | None]:
+) -> AsyncGenerator[Told | TextDelta | None]:
     """Events and live text of a run until it has ended or the server goes; None when nothing was said for a while."""
     news = asyncio.Event()
     watch = await feeds.watch(run, after, news.set)
@@ -101,10 +113,10 @@ async def all_events(surface: Surface, actor: Actor, request: Request) -> Respon
     allow(actor, LOOK, None)
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     after = None if given is None else place_of(request)
-    return Stream(_of_all(surface, after), headers={"x-accel-buffering": "no"})
+    return Stream(_of_all(surface, after))
 
 
-async def _of_all(surface: Surface, after: int | None) -> AsyncIterator[bytes]:
+async def _of_all(surface: Surface, after: int | None) -> AsyncGenerator[bytes]:
     yield b": here\n\n"
     with surface.runs.hub.waiting(None, steps=True) as waiter:
         while not surface.feeds.closing.is_set():
@@ -116,7 +128,8 @@ async def _of_all(surface: Surface, after: int | None) -> AsyncIterator[bytes]:
                 rows = await surface.reader.read(lambda tx: _rows(tx, since))  # noqa: B023 - awaited at once
             except UnknownRun:
                 after = 0  # there is no store yet: everything in it will be new
-            for after, body in rows:
+            for place, body in rows:
+                after = place
                 yield body
             if not rows:
                 await waiter.wait(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from standfast.abc import Tx
 from standfast.agent import Agent
 from standfast.errors import StandfastError, UnknownRun
+from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.records import Accepted, Answer, Json
 from standfast.runtime import Runtime
@@ -22,6 +24,8 @@ from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
 from standfast.server.wire import answer_json, said_no, view_json
 
 M = TypeVar("M", bound=BaseModel)
+
+BYE_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,14 @@ class Surface:
         self.workers = workers
         self.reader = Reader(runs)
         self.feeds = Feeds(runs, self.reader)
+        self.work: set[asyncio.Task[None]] = set()  # verbs of pages that are being carried out
+        self.pages: set[asyncio.Task[Any]] = set()  # those who have a socket open
 
     async def close(self) -> None:
-        """Sockets and streams are told to go; runs are not touched."""
+        """Sockets and streams are told to go, and have a moment for it; runs are not touched."""
         await self.feeds.close()
+        if self.pages or self.work:
+            await asyncio.wait([*self.pages, *self.work], timeout=BYE_SECONDS)
         self.reader.close()
 
     # --- doing -----------------------------------------------------------------------------------------
@@ -86,7 +94,7 @@ class Surface:
         elif name in VERBS:
             verb = VERBS[name]
             ask = parsed(verb.asks, args, key)
-            answer = await self._told(run, lambda: carry_out(self.runs.handle(run), verb, ask, actor))
+            answer = await self._told(run, lambda: carry_out(self.runs, run, verb, ask, actor))
         else:
             raise Problem(404, f"{name[:100]!r} is no verb", f"there are {', '.join([*VERBS, 'force'])}")
         self.reader.forget(run)
@@ -198,7 +206,7 @@ def parsed(model: type[M], args: Any, key: str | None) -> M:
     """The arguments of a request; the idempotency key of its header is its request id."""
     if args is None:
         args = {}
-    if not isinstance(args, dict):
+    if not is_object(args):
         raise Problem(422, "the body is not a JSON object", "send an object with the verb's arguments")
     if key is not None:
         if args.get("request_id") not in (None, key):
@@ -208,5 +216,3 @@ def parsed(model: type[M], args: Any, key: str | None) -> M:
         return model.model_validate(args)
     except ValidationError as error:
         raise malformed(error) from None
-
-

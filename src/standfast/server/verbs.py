@@ -8,9 +8,12 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
+from standfast import control, verbs
+from standfast.control import Ask
 from standfast.errors import Misuse
 from standfast.handle import Handle
 from standfast.records import Accepted, Answer, CheckAgain, Decision, Happened, Json, NotHappened, Undo, When
+from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 
 BIGGEST: Final = 2**53 - 1  # what every JSON reader keeps exactly
@@ -128,7 +131,7 @@ class Start(BaseModel):
     request_id: Key | None = None
 
 
-Act: TypeAlias = Callable[[Handle[Any], Any, dict[str, Any]], Awaitable[Answer]]
+Act: TypeAlias = Callable[[Runtime, Handle[Any], Any, dict[str, Any]], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +150,21 @@ def _decision(ask: Resolve) -> Decision:
     return NotHappened() if ask.decision == "not_happened" else CheckAgain()
 
 
-async def _resolve(run: Handle[Any], ask: Resolve, who: dict[str, Any]) -> Answer:
+async def _resolve(_: Runtime, run: Handle[Any], ask: Resolve, who: dict[str, Any]) -> Answer:
     return await run.resolve(ask.call_id, _decision(ask), **who)
+
+
+async def _perform(runs: Runtime, run: Handle[Any], ask: Perform, who: dict[str, Any]) -> Answer:
+    """Accepted once it is certain to be performed; what came of it is the event person_acted."""
+    order, asked = runs.ids.mail(), Ask(**who, at=runs.clock.now())
+    act = verbs.perform(ask.tool, ask.args, order)
+    return await runs.control(lambda tx: control.carry_out(tx, run.id, "perform", asked, act))
 
 
 def _by_its_name(name: str) -> Act:
     """The handle's own method, with the arguments the request has beside the common ones."""
 
-    async def act(run: Handle[Any], ask: Asked, who: dict[str, Any]) -> Answer:
+    async def act(_: Runtime, run: Handle[Any], ask: Asked, who: dict[str, Any]) -> Answer:
         own = {field: getattr(ask, field) for field in type(ask).model_fields if field not in Asked.model_fields}
         method: Callable[..., Awaitable[Any]] = getattr(run, name)
         answer = await method(**own, **who)
@@ -184,17 +194,16 @@ _ALL = (
     _verb("rewind", Rewind, "Undo a step and everything later, and hold the run before it"),
     _verb("take_over", Pause, "A person acts in the run from now on"),
     _verb("hand_back", HandBack, "The agent goes on where the person left it"),
-    _verb("perform", Perform, "A person performs a tool during a take-over"),
+    _verb("perform", Perform, "A person performs a tool during a take-over", cast("Act", _perform)),
 )
-VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL if hasattr(Handle, verb.name)}
-"""Every verb that a handle of this version has."""
+VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL}
 
 
-async def carry_out(run: Handle[Any], verb: Verb, ask: Asked, actor: Actor) -> Answer:
+async def carry_out(runs: Runtime, run: str, verb: Verb, ask: Asked, actor: Actor) -> Answer:
     """Hand a verb to the run, in the actor's name."""
     who: dict[str, Any] = {"by": actor.name, "reason": ask.reason, "request_id": ask.request_id, "if_seq": ask.if_seq}
     if verb.name == "abandon" and not ask.reason:
         raise Misuse("a thought is not abandoned without a reason", hint="give a reason; the run was not changed")
-    answer = await verb.act(run, ask, who)
+    answer = await verb.act(runs, runs.handle(run), ask, who)
     assert isinstance(answer, Accepted) or not answer
     return answer

@@ -9,6 +9,7 @@ from pydantic_core import from_json, to_json
 
 from standfast.errors import NotStorable
 from standfast.events import Event, TextDelta, plain
+from standfast.json_values import is_array, is_object
 from standfast.records import Accepted, Answer, CheckAgain, Happened, NotHappened, Receipt, Refused, RunView
 from standfast.server.problems import Problem
 from standfast.transcripts import Said
@@ -26,7 +27,9 @@ def view_json(view: RunView) -> dict[str, Any]:
     """A run; what a person may decide about a doubt is told by its word."""
     body = cast("dict[str, Any]", _views.dump_python(view, mode="json"))
     for need, shown in zip(view.needs, body["needs"], strict=True):
-        shown["choices"] = [_choice_json(choice, as_it_is) for choice, as_it_is in zip(need.choices, shown["choices"], strict=True)]
+        shown["choices"] = [
+            _choice_json(choice, as_it_is) for choice, as_it_is in zip(need.choices, shown["choices"], strict=True)
+        ]
     return body
 
 
@@ -75,7 +78,9 @@ def said_no(answer: Answer, run: str) -> Problem:
     else:
         assert not isinstance(answer, Accepted)
         detail = f"too late: the run is already {answer.status}"
-        hint = "fork it to go on from one of its steps" if answer.status != "cancelling" else "wait until it has settled"
+        hint = (
+            "fork it to go on from one of its steps" if answer.status != "cancelling" else "wait until it has settled"
+        )
     return Problem(409, detail, hint, kind=type(answer).__name__, run=run, answer=answer_json(answer))
 
 
@@ -100,5 +105,5 @@ def too_deep(value: Any, left: int = DEEPEST) -> bool:
     """Is it nested beyond what can be stored inside other documents?"""
     if left <= 0:
         return True
-    children: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    children: Any = value.values() if is_object(value) else value if is_array(value) else ()
     return any(too_deep(child, left - 1) for child in children if isinstance(child, dict | list))

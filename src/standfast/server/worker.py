@@ -18,6 +18,7 @@ from typing import Any
 
 from standfast.agent import Agent, as_agent
 from standfast.errors import Misuse, StandfastError
+from standfast.json_values import is_array
 from standfast.runtime import Runtime
 from standfast.server.lines import Speaker
 from standfast.server.surface import About
@@ -44,7 +45,7 @@ def agents_of(names: list[str]) -> list[Agent[Any, Any]]:
             if not hasattr(thing, part):
                 raise Misuse(f"there is no {name!r} in {module}", hint="write module:name of an agent in it")
             thing = getattr(thing, part)
-        many = list(thing) if isinstance(thing, list | tuple) else [thing]  # pyright: ignore[reportUnknownArgumentType]
+        many: list[Any] = thing if is_array(thing) else [thing]
         found += [as_agent(one) for one in many]
     return found
 

@@ -12,10 +12,6 @@ _head = Struct("<qqd?qqq")
 
 def link(previous: bytes, run: int, seq: int, at: float, body: bytes, step: int | None, state: bytes | None) -> bytes:
     """The hash of a row, over everything in it and the hash before it; lengths keep body and state apart."""
-    digest = sha256(previous)
     length = NO_STATE if state is None else len(state)
-    digest.update(_head.pack(run, seq, at, step is not None, step or 0, len(body), length))
-    digest.update(body)
-    if state is not None:
-        digest.update(state)
-    return digest.digest()
+    head = _head.pack(run, seq, at, step is not None, step or 0, len(body), length)
+    return sha256(b"".join((previous, head, body, b"" if state is None else state))).digest()

@@ -35,6 +35,7 @@ class GroupWriter:
         self._scheduled = False
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
+        self._guard = _Guard(store.translate, self._drop)
         self._slow_commits = 0
         self._signals: list[tuple[int, str]] = []  # seen in a commit, not yet passed on
         self._apart: list[BaseException | None] = []
@@ -127,7 +128,7 @@ class GroupWriter:
 
     def _commit(self, batch: list[Operation], *, wait: bool) -> list[BaseException | None]:
         """One transaction for the batch, or one each if it does not go through together."""
-        with self._guarded():
+        with self._guard:
             c = self._open()
             if wait:
                 c.execute("PRAGMA busy_timeout = 1500")
@@ -181,9 +182,6 @@ class GroupWriter:
             return []
         self.looked = now
         return tx.signals(self.last_heard())
-
-    def _guarded(self) -> _Guard:
-        return _Guard(self._store.translate, self._drop)
 
     def _open(self) -> Connection:
         if self._connection is None:

@@ -32,11 +32,12 @@ _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles
 class SqliteTx:
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_c", "now")
+    __slots__ = ("_at", "_c", "now")
 
     def __init__(self, connection: Connection, now: float) -> None:
         self._c = connection
         self.now = now
+        self._at = b""  # the same as JSON, once it was needed
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -101,18 +102,19 @@ class SqliteTx:
 
     def _body(self, row: RunRow, events: Sequence[Event | Quick], seq: int) -> bytes:
         """Events, numbered from `seq` on, and how far the run has got with them."""
-        now = self.now
+        if not self._at:
+            self._at = b"%r" % self.now
+        at = self._at
         bodies: list[bytes] = []
         for event in events:
             seq += 1
             if isinstance(event, Quick):
-                bodies.append(event.json(seq, now))
+                bodies.append(event.json(seq, at))
             else:
                 event.seq = seq
-                event.at = now
+                event.at = self.now
                 bodies.append(to_json(event, inf_nan_mode="constants"))
-        progress = (row.attempt, row.step, row.snapshot, row.in_flight, row.spent)
-        return b"[%b]\n%b" % (b",".join(bodies), to_json(progress))
+        return b"[%b]\n%b" % (b",".join(bodies), _progress(row))
 
     def list_runs(
         self,
@@ -239,6 +241,9 @@ class SqliteTx:
     def calls_of_step(self, n: int, epoch: int, step: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["calls_of_step"], (n, epoch, step)).fetchall()]
 
+    def move_step(self, n: int, epoch: int, step: int) -> None:
+        self._c.execute(_Q["move_step"], (step + 1, n, epoch, step))
+
     def calls(self, n: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["calls_of_run"], (n,)).fetchall()]
 
@@ -355,6 +360,22 @@ def _run(r: Any) -> RunRow | None:
         )
     except (TypeError, ValueError) as error:
         raise _unreadable(f"the row of run {r[1]!r}", error) from error
+
+
+def _progress(row: RunRow) -> bytes:
+    """How far a run has got, as `_run` reads it; written by hand, since every commit needs it."""
+    spent = row.spent
+    return b'[%d,%d,%d,[%b],{"steps":%d,"calls":%d,"input_tokens":%d,"output_tokens":%d,"cost":%b,"seconds":%b}]' % (
+        *(row.attempt, row.step, row.snapshot, b",".join([_reference(ref) for ref in row.in_flight])),
+        *(spent.steps, spent.calls, spent.input_tokens, spent.output_tokens),
+        *(to_json(spent.cost), to_json(spent.seconds)),
+    )
+
+
+def _reference(ref: CallRef) -> bytes:
+    return b'{"id":%b,"tool":%b,"effect":"%b","since":%b,"title":%b}' % (
+        *(to_json(ref.id), to_json(ref.tool), ref.effect.encode(), to_json(ref.since), to_json(ref.title)),
+    )
 
 
 def _letter(raw: bytes) -> MailRow:

@@ -154,6 +154,11 @@ def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refuse
 def _settle_hold(tx: Tx, row: RunRow, name: Hold, statuses: tuple[str, ...], why: str) -> list[Event]:
     left = [c for c in tx.open_calls(row.n) if c.status in statuses]
     row.wake_at = wake_at(tx, row)
+    person = row.doc.person
+    if person is not None and not any(c.person == person.id for c in left):
+        if not left:
+            row.doc.holds.pop(name, None)
+        return queue_if_free(row, tx.now, why)
     if left or name not in row.doc.holds:
         return []
     row.doc.holds.pop(name)

@@ -35,10 +35,10 @@ def _order(order: FrameOrder, frame: str, why: str, mail_id: str) -> Act:
             return _unknown(row, order, frame)
         if order == "return_to" and found.status == "active":
             return Accepted(tx.now, row.seq, note=f"{found.id} is the active frame already")
-        known = next((m for m in tx.pending_mail(row.n) if _says(m, order, found.id)), None)
+        known = next((m for m in tx.pending_mail(row.n) if _says(m, order, found)), None)
         if known is not None:
             return Accepted(tx.now, row.seq, mail=known.id, note="ordered already; carried out by the next step")
-        data: Json = {"order": order, "frame": found.id, "reason": why}
+        data: Json = {"order": order, "frame": found.id, "goal": found.goal, "reason": why}
         mail = MailRow(
             run=row.n, id=mail_id, kind="order", text=_text(order, found, why), data=data, when="next", by=ask.by
         )
@@ -49,9 +49,9 @@ def _order(order: FrameOrder, frame: str, why: str, mail_id: str) -> Act:
     return act
 
 
-def _says(mail: MailRow, order: FrameOrder, frame: str) -> bool:
+def _says(mail: MailRow, order: FrameOrder, frame: Frame) -> bool:
     said = order_of(mail)
-    return said.get("order") == order and said.get("frame") == frame
+    return (said.get("order"), said.get("frame"), said.get("goal")) == (order, frame.id, frame.goal)
 
 
 def _text(order: FrameOrder, frame: Frame, why: str) -> str:

@@ -42,7 +42,7 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
         if when == "now":
             row.doc.set_back = True
             void_questions(row)
-            if row.status == "running":
+            if row.status == "running" and row.doc.person is None:
                 row.attempt += 1
         else:
             mail.not_before = _next_step(tx, row)
@@ -65,7 +65,7 @@ def message(text: str, data: JsonValue, when: When, mail_id: str) -> Act:
             mail.not_before = _next_step(tx, row)
         elif not waits:
             row.doc.interrupted = True
-            if row.status == "running":
+            if row.status == "running" and row.doc.person is None:
                 row.attempt += 1
         return deliver(tx, row, mail, waits=waits)
 

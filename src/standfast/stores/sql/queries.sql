@@ -80,6 +80,10 @@ UPDATE calls SET status = ?, undo = ?, doc = ?, args = ?, before = ?, result = ?
 -- One call of a run.
 SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result FROM calls WHERE run = ? AND id = ?;
 
+-- name: move_step
+-- What the agent did in a step, without what a person did in it, belongs to another step.
+UPDATE calls SET step = ? WHERE run = ? AND epoch = ? AND step = ? AND coalesce(json_extract(doc, '$.person'), '') = '';
+
 -- name: calls_of_step
 -- The journal of a step, in order of admission.
 SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result

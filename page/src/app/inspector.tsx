@@ -1,0 +1,62 @@
+// The state as a document: read while it runs, edited while it is paused, by a JSON Merge Patch.
+import { useEffect, useState } from "preact/hooks";
+import type { WatchedRun } from "../client";
+import { isObject, mergePatch, same } from "../patch";
+import type { Json, JsonValue } from "../types.gen";
+import { accepted, act, get, told } from "./state";
+import { Value } from "./parts";
+
+export function Inspector({ run }: { run: WatchedRun }) {
+  void told.value;
+  const [base, setBase] = useState<Json | null>(null);
+  const [text, setText] = useState("");
+  const [seq, setSeq] = useState(0);
+  const [problem, setProblem] = useState("");
+  const paused = run.view.status === "paused";
+  const pristine = base === null || same(parsed(text), base);
+  const load = async () => {
+    try {
+      const at = run.view.seq;
+      const state = await get<Json>(`runs/${encodeURIComponent(run.id)}/state`);
+      const doc = isObject(state["state"]) && Object.keys(state).every((k) => ["state", "step", "run", "seq"].includes(k)) ? state["state"] : state;
+      setBase(doc);
+      setText(JSON.stringify(doc, null, 2));
+      setSeq(at);
+      setProblem("");
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+  };
+  // What one is editing is never overwritten; what one is only reading follows the run.
+  useEffect(() => {
+    if (pristine) void load();
+  }, [run.id, run.view.step, run.view.status, run.view.epoch]);
+  const edited = parsed(text);
+  const patch = base && isObject(edited) ? mergePatch(base, edited) : null;
+  const save = async () => {
+    if (!patch) return;
+    if (accepted(await act(run.id, "edit", { patch, if_seq: seq }))) await load();
+  };
+  const reason = run.view.status === "cancelling" || run.view.status === "pausing" ? "it is settling" : "pause it to edit";
+  return (
+    <div class="inspector">
+      <p class="muted">State before step {run.view.step}{!paused && ` · ${reason}`}</p>
+      {problem && <p class="problem">{problem}</p>}
+      {base === null ? !problem && <p class="empty">Reading the state…</p> : paused ? (
+        <>
+          <label class="field"><span class="sr">State</span><textarea class="code" spellcheck={false} rows={Math.min(28, text.split("\n").length + 1)} value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>
+          {edited === undefined ? <p class="problem">This is not JSON.</p> : patch && Object.keys(patch).length > 0 && <><p class="muted">What will change</p><Value value={patch} /></>}
+          <div class="row"><button class="primary" disabled={!patch || !Object.keys(patch).length} onClick={() => void save()}>Save edit</button><button onClick={() => void load()}>Reload</button></div>
+        </>
+      ) : <Value value={base} />}
+    </div>
+  );
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,93 @@
+// What the run says, as it says it; beside it the stop for what should not be said.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { WatchedRun } from "../client";
+import type { CallInfo } from "../history";
+import { Markdown } from "../markdown";
+import { ENDED } from "../reduce";
+import { nameOf } from "../telling";
+import { act, drawn, to } from "./state";
+import { At, Panel } from "./parts";
+
+const SHOWN = 12; // the latest speakers; the others are one click away
+
+export function Output({ run }: { run: WatchedRun }) {
+  void drawn.value;
+  const [all, setAll] = useState(false);
+  const speakers = [...run.history.calls.values()].filter((c) => c.text || c.reasoning);
+  const shown = all ? speakers : speakers.slice(-SHOWN);
+  const live = !ENDED.includes(run.view.status);
+  const box = useRef<HTMLDivElement>(null);
+  const stuck = useRef(true);
+  useLayoutEffect(() => {
+    const el = box.current;
+    if (el && stuck.current) el.scrollTop = el.scrollHeight;
+  });
+  const suspicious = live && (
+    <button class="danger slim" title="Stops the run and marks in the record where you were reading" onClick={() => void stop(run)}>Suspicious output: stop</button>
+  );
+  return (
+    <Panel title="What it says" aside={suspicious}>
+      <div class="output" ref={box} tabIndex={0} role="region" aria-label="What the run says" onScroll={(e) => {
+        const el = e.currentTarget;
+        stuck.current = el.scrollHeight - el.scrollTop - el.clientHeight < 40;
+      }}>
+        {shown.length < speakers.length && <button class="slim" onClick={() => setAll(true)}>Show {speakers.length - shown.length} earlier</button>}
+        {shown.map((call) => <Said key={call.id} run={run.id} call={call} />)}
+        {run.history.replies.map((reply) => (
+          <article class="said reply" key={reply.at}>
+            <header><b>Reply</b><At time={reply.at} /></header>
+            <Markdown text={reply.text} />
+            {reply.lines.map((line) => <p class="line">{line}</p>)}
+          </article>
+        ))}
+        {run.history.result !== undefined && run.view.status === "done" && <Result value={run.history.result} />}
+        {!shown.length && !run.history.replies.length && run.view.status !== "done" && <p class="empty">{live ? "Nothing has been said yet." : "Nothing was said."}</p>}
+      </div>
+    </Panel>
+  );
+}
+
+async function stop(run: WatchedRun): Promise<void> {
+  const call = run.history.calls.get(run.history.lastCall);
+  const where = call ? ` at character ${call.text.length} of ${nameOf(call.id)} (${call.id})` : "";
+  await act(run.id, "cancel", { reason: `suspicious output${where}` });
+}
+
+function Said({ run, call }: { run: string; call: CallInfo }) {
+  void drawn.value;
+  const speaking = call.state === "started";
+  return (
+    <article class={`said ${speaking ? "live" : ""}`}>
+      <header>
+        <a href={to.call(run, call.id)}>{call.title || call.tool}</a>
+        <span class="muted">step {call.step}</span>
+        {call.state === "cut" || call.state === "in_doubt" ? <span class="muted">cut: partial</span> : null}
+      </header>
+      {call.reasoning && <details class="reasoning"><summary>Thinking</summary><p>{call.reasoning}</p></details>}
+      {speaking ? <Live text={call.text} /> : <Markdown text={call.text} />}
+    </article>
+  );
+}
+
+/** Growing text: what is new is appended, what stands is not touched. */
+function Live({ text }: { text: string }) {
+  const element = useRef<HTMLParagraphElement>(null);
+  const drawn = useRef("");
+  useEffect(() => {
+    const p = element.current!;
+    const old = drawn.current;
+    if (old && text.length >= old.length && text.startsWith(old) && p.firstChild) (p.firstChild as Text).appendData(text.slice(old.length));
+    else p.textContent = text;
+    drawn.current = text;
+  }, [text]);
+  return <p class="stream" ref={element} />;
+}
+
+function Result({ value }: { value: unknown }) {
+  return (
+    <article class="said result">
+      <header><b>Result</b></header>
+      {typeof value === "string" ? <Markdown text={value} /> : <pre class="value" tabIndex={0}>{JSON.stringify(value, null, 2)}</pre>}
+    </article>
+  );
+}

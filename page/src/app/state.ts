@@ -1,0 +1,130 @@
+// What the whole page shares: the client, where we are, the theme, the clock.
+import { signal, type Signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import { Client, VerbProblem, useClient, type WatchedRun } from "../client";
+import { parseRoute, type Route } from "../routes";
+import type { JsonValue } from "../types.gen";
+import type { Answer, Verb } from "../wire";
+
+export const client = new Client({ session: async () => (await fetch("api/me")).status !== 401 });
+useClient(client);
+
+export const changes: Signal<number> = signal(0); // of the client: connection, runs
+client.subscribe(() => changes.value++);
+
+export const seconds: Signal<number> = signal(Date.now());
+setInterval(() => (seconds.value = Date.now()), 1000);
+
+export interface Notice {
+  text: string;
+  tone: "plain" | "no";
+}
+export const notice: Signal<Notice | null> = signal(null);
+export const spoken: Signal<string> = signal(""); // what the one status region says
+
+export function say(text: string, tone: Notice["tone"] = "plain"): void {
+  notice.value = { text, tone };
+  spoken.value = text;
+}
+
+/** Ask for something and tell the person what came of it. True if it was accepted. */
+export async function act(run: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}): Promise<Answer | null> {
+  try {
+    const answer = await client.verb(run, verb, args);
+    if (answer.answer === "accepted") {
+      if (answer.note) say(answer.note);
+      else notice.value = null;
+    } else if (answer.answer === "too_late") say(`Too late: already ${answer.status}.`, "no");
+    else say(`Refused: ${answer.why}`, "no");
+    return answer;
+  } catch (error) {
+    const hint = error instanceof VerbProblem ? error.problem.hint : "";
+    say([error instanceof Error ? error.message : String(error), hint].filter(Boolean).join(" · "), "no");
+    return null;
+  }
+}
+
+export function accepted(answer: Answer | null): boolean {
+  return answer?.answer === "accepted";
+}
+
+/** GET something of the REST API. */
+export async function get<T>(path: string): Promise<T> {
+  const response = await fetch(`api/${path}`, { headers: { accept: "application/json" } });
+  const body: unknown = await response.json().catch(() => null);
+  if (!response.ok) throw new VerbProblem((body as { title: string } | null) ?? { title: `the server answered ${response.status}` });
+  return body as T;
+}
+
+// A component is drawn again when a signal it has read changes: `drawn` with everything the run on
+// the page says, at most once a frame; `told` only with its views and events.
+export const drawn: Signal<number> = signal(0);
+export const told: Signal<number> = signal(0);
+
+/** The run of the page. */
+export function useRun(id: string): WatchedRun {
+  void told.value;
+  const [run, setRun] = useState(() => client.watch(id));
+  useEffect(() => {
+    const watched = run.id === id ? run : client.watch(id);
+    if (watched !== run) setRun(watched);
+    let frame = 0;
+    const draw = () => {
+      frame = 0;
+      drawn.value = watched.version;
+      told.value = watched.tellings;
+    };
+    const off = watched.subscribe(() => {
+      frame ||= document.hidden ? window.setTimeout(draw, 250) : requestAnimationFrame(draw);
+    });
+    draw();
+    return () => {
+      off();
+      client.unwatch(id);
+    };
+  }, [id]);
+  return run;
+}
+
+// --- where we are ------------------------------------------------------------------------------
+
+export const route: Signal<Route> = signal(parseRoute(location.hash));
+addEventListener("hashchange", () => {
+  route.value = parseRoute(location.hash);
+  notice.value = null;
+});
+
+export const to = {
+  list: () => "#/",
+  start: () => "#/new",
+  run: (id: string) => `#/runs/${encodeURIComponent(id)}`,
+  step: (id: string, step: number) => `#/runs/${encodeURIComponent(id)}/steps/${step}`,
+  call: (id: string, call: string) => `#/runs/${encodeURIComponent(id)}/calls/${encodeURIComponent(call)}`,
+};
+
+// --- dark and light ------------------------------------------------------------------------------
+
+export type Theme = "auto" | "light" | "dark";
+export const theme: Signal<Theme> = signal(stored<Theme>("theme", "auto"));
+theme.subscribe((chosen) => {
+  if (chosen === "auto") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = chosen;
+  keep("theme", chosen);
+});
+
+export function stored<T>(name: string, otherwise: T): T {
+  try {
+    const text = localStorage.getItem(`standfast.${name}`);
+    return text === null ? otherwise : (JSON.parse(text) as T);
+  } catch {
+    return otherwise; // storage may be forbidden: the page works without
+  }
+}
+
+export function keep(name: string, value: unknown): void {
+  try {
+    localStorage.setItem(`standfast.${name}`, JSON.stringify(value));
+  } catch {
+    // as above
+  }
+}

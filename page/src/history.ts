@@ -1,0 +1,229 @@
+// What a run has done, for looking at: its calls, what they said, its steps and pauses as spans of
+// time, and the record itself. Grows with the record; one event costs the same however long it is.
+import type { CallStarted, Event, JsonValue, Receipt, TextDelta } from "./types.gen";
+import type { Status } from "./reduce";
+
+export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "in_doubt" | "undone" | "denied";
+
+export interface CallInfo {
+  id: string;
+  tool: string;
+  effect: CallStarted["effect"] | ""; // empty until it has begun
+  title: string;
+  why: string;
+  args: JsonValue;
+  step: number;
+  attempts: number;
+  state: CallState;
+  startedAt: number;
+  endedAt: number | null;
+  result: JsonValue;
+  error: string;
+  note: string;
+  undo: string;
+  progress: { fraction: number; text: string } | null;
+  text: string;
+  reasoning: string;
+  durable: number; // how much of `text` is in the record; the rest is live and may be lost
+}
+
+export interface Span {
+  kind: "step" | "paused" | "pausing" | "cancelling";
+  label: string;
+  from: number;
+  to: number | null;
+}
+
+/** What one tells people when it happens, in the record's order. */
+export type Entry = Event;
+
+const QUIET = new Set<Event["type"]>(["text_flushed", "call_progress"]);
+
+export class History {
+  seq = 0;
+  readonly calls = new Map<string, CallInfo>();
+  readonly spans: Span[] = [];
+  readonly entries: Entry[] = [];
+  readonly replies: { at: number; text: string; lines: string[] }[] = [];
+  receipt: Receipt | null = null;
+  result: JsonValue = undefined as unknown as JsonValue;
+  startedAt = 0;
+  endedAt: number | null = null;
+  lastCall = ""; // the call that spoke last
+  private step = 0;
+  private status: Status = "queued";
+
+  /** Takes an event in; false if it was known already. */
+  add(event: Event): boolean {
+    if (event.seq <= this.seq) return false;
+    this.seq = event.seq;
+    if (!QUIET.has(event.type)) this.entries.push(event);
+    this.take(event);
+    if ("status" in event) this.enter(event.status, event.at);
+    return true;
+  }
+
+  /** Live text: shown at once, replaced by what the record says. */
+  delta(delta: TextDelta): void {
+    const call = this.call(delta.call_id);
+    if (delta.channel === "reasoning") {
+      call.reasoning = placed(call.reasoning, delta.offset, delta.text);
+    } else if (delta.channel === "text") {
+      call.text = placed(call.text, delta.offset, delta.text);
+      this.lastCall = call.id;
+    }
+  }
+
+  private take(event: Event): void {
+    switch (event.type) {
+      case "run_started":
+        this.startedAt = event.at;
+        return;
+      case "run_claimed":
+        this.beginStep(event.step, event.at);
+        return;
+      case "step_finished":
+        this.endSpan("step", event.at);
+        this.step = event.step + 1;
+        this.beginStep(this.step, event.at);
+        return;
+      case "step_set_back":
+        this.endSpan("step", event.at);
+        this.beginStep(event.step, event.at);
+        return;
+      case "rewound":
+        this.endSpan("step", event.at);
+        this.step = event.to;
+        return;
+      case "call_started":
+        this.started(event);
+        return;
+      case "call_finished":
+        this.end(event.call, event.at, "finished", { result: event.result });
+        return;
+      case "call_failed":
+        this.end(event.call, event.at, "failed", { error: `${event.error}: ${event.message}`, note: event.effect_unknown ? "effect unknown" : "" });
+        return;
+      case "call_cut":
+        this.end(event.call, event.at, "cut", { note: event.why });
+        return;
+      case "call_in_doubt":
+        this.end(event.call, event.at, "in_doubt", { note: event.why });
+        return;
+      case "call_resolved":
+        this.end(event.call, event.at, event.decision === "happened" ? "finished" : "in_doubt", { note: event.decision.replace("_", " "), result: event.result });
+        return;
+      case "call_progress":
+        this.call(event.call).progress = { fraction: event.fraction, text: event.text };
+        return;
+      case "call_waits":
+        this.call(event.call).note = `${event.why}: tries again in ${Math.round(event.seconds)} s`;
+        return;
+      case "asked": {
+        const call = this.call(event.call);
+        call.state = "asking";
+        call.args = event.args;
+        call.startedAt ||= event.at;
+        return;
+      }
+      case "answered":
+        if (event.answer === "denied") this.end(event.call, event.at, "denied", { note: event.reason });
+        return;
+      case "undo_ended":
+        this.call(event.call).undo = event.outcome;
+        return;
+      case "text_flushed":
+        this.flushed(event);
+        return;
+      case "replied":
+        this.replies.push({ at: event.at, text: event.text, lines: event.lines });
+        return;
+      case "run_cancelled":
+        this.receipt = event.receipt;
+        return;
+      case "run_done":
+        this.result = event.result;
+        return;
+      default:
+        return;
+    }
+  }
+
+  private started(event: CallStarted): void {
+    const call = this.call(event.call);
+    Object.assign(call, {
+      tool: event.tool, effect: event.effect, title: event.title, why: event.why, args: event.args, step: this.step,
+      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "",
+      startedAt: event.at,
+    });
+  }
+
+  private flushed(event: Extract<Event, { type: "text_flushed" }>): void {
+    const call = this.call(event.call);
+    if (event.channel === "reasoning") {
+      call.reasoning = settled(call.reasoning, event.offset, event.text);
+    } else if (event.channel === "text") {
+      call.text = settled(call.text, event.offset, event.text);
+      call.durable = event.offset + event.text.length;
+      this.lastCall = call.id;
+    }
+  }
+
+  private end(id: string, at: number, state: CallState, rest: Partial<CallInfo>): void {
+    const call = this.call(id);
+    Object.assign(call, rest, { state, endedAt: at, progress: null });
+    if (state === "cut" || state === "in_doubt") call.text = call.text.slice(0, Math.max(call.durable, 0));
+  }
+
+  private call(id: string): CallInfo {
+    let call = this.calls.get(id);
+    if (!call) {
+      call = {
+        id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
+        state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
+        text: "", reasoning: "", durable: 0,
+      };
+      this.calls.set(id, call);
+    }
+    return call;
+  }
+
+  private enter(status: Status, at: number): void {
+    if (status === this.status) return;
+    for (const kind of ["paused", "pausing", "cancelling"] as const) {
+      if (this.status === kind) this.endSpan(kind, at);
+      if (status === kind) this.spans.push({ kind, label: kind, from: at, to: null });
+    }
+    if (status !== "running" && status !== "pausing" && status !== "cancelling") this.endSpan("step", at);
+    if (status === "cancelled" || status === "done" || status === "failed") this.endedAt = at;
+    this.status = status;
+  }
+
+  private beginStep(step: number, at: number): void {
+    this.step = step;
+    this.endSpan("step", at);
+    this.spans.push({ kind: "step", label: `step ${step}`, from: at, to: null });
+  }
+
+  private endSpan(kind: Span["kind"], at: number): void {
+    for (let i = this.spans.length - 1; i >= 0 && i > this.spans.length - 8; i--) {
+      const span = this.spans[i]!;
+      if (span.kind === kind && span.to === null) span.to = at;
+    }
+  }
+}
+
+/** `text` with `more` at `offset`; offset 0 begins anew, a gap is left out: the record closes it. */
+export function placed(text: string, offset: number, more: string): string {
+  if (offset === 0) return more;
+  if (offset > text.length) return text;
+  return text.slice(0, offset) + more;
+}
+
+/** What the record says stands; live text beyond it stays. */
+export function settled(text: string, offset: number, more: string): string {
+  if (offset > text.length) return text + more;
+  const end = offset + more.length;
+  const ahead = text.startsWith(more, offset) ? text.slice(end) : "";
+  return text.slice(0, offset) + more + ahead;
+}

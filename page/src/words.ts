@@ -1,0 +1,170 @@
+// What people read: the word for each state, and what each control would do now.
+import { hasEnded, times, type Hold, type Status } from "./reduce";
+import type { CallRef, RunView } from "./types.gen";
+
+export const STATE_WORDS: Record<Status, string> = {
+  queued: "Queued", running: "Running", pausing: "Pausing", paused: "Paused", cancelling: "Cancelling",
+  cancelled: "Cancelled", done: "Done", failed: "Failed",
+};
+
+/** A shape for each state, drawn in a square of 16: no two are alike, with or without colour. */
+export const STATE_SHAPES: Record<Status, string> = {
+  queued: "M8 2.2a5.8 5.8 0 1 0 0 11.6A5.8 5.8 0 0 0 8 2.2Zm0 1.8a4 4 0 1 1 0 8 4 4 0 0 1 0-8Z",
+  running: "M4 2.2v11.6L14 8Z",
+  pausing: "M3 2h4v12H3Zm1.5 1.5v9h1v-9ZM9 2h4v12H9Zm1.5 1.5v9h1v-9Z",
+  paused: "M3 2h4v12H3ZM9 2h4v12H9Z",
+  cancelling: "M2.5 2.5h11v11h-11ZM4.3 4.3v7.4h7.4V4.3Z",
+  cancelled: "M2.5 2.5h11v11h-11Z",
+  done: "M6.2 13.2 1.6 8.6l1.7-1.7 2.9 2.9 6.5-6.6 1.7 1.7Z",
+  failed: "M8 .8 15.6 14.6H.4ZM7.1 5.4v4.4h1.8V5.4Zm0 5.5v1.8h1.8v-1.8Z",
+};
+
+export const HOLD_WORDS: Record<Hold, string> = {
+  user: "by a person", budget: "budget reached", loop: "repeats itself", asks: "asks you", waiting: "waits for mail",
+  in_doubt: "in doubt", stale: "the world changed", diverged: "took another path", error: "an error",
+  tripwire: "tripwire", halted: "halted by an operator", taken: "taken over",
+};
+
+/** Why a run is paused, in a few words. */
+export function whyPaused(holds: readonly Hold[]): string {
+  return holds.map((h) => HOLD_WORDS[h] ?? String(h).replace(/_/g, " ")).join(", ");
+}
+
+export function names(calls: readonly CallRef[]): string {
+  return [...new Set(calls.map((c) => c.title || c.tool))].join(", ");
+}
+
+const writes = (view: RunView) => view.in_flight.filter((c) => c.effect === "write" || c.effect === "irreversible");
+const steps = (n: number) => `${n} finished ${n === 1 ? "step" : "steps"}`;
+
+/** What Pause, or Resume in its place, would do now. */
+export function pauseWords(view: RunView): string {
+  switch (view.status) {
+    case "queued":
+      return "holds it before it starts";
+    case "running": {
+      const finishing = writes(view);
+      if (finishing.length) return `lets ${names(finishing)} finish, then holds`;
+      return view.in_flight.length ? `closes ${names(view.in_flight)}, keeps what it said` : "holds at once";
+    }
+    case "pausing":
+      return view.waiting_for ? `waits for ${view.waiting_for}` : "holding";
+    case "paused":
+      return resumeWords(view);
+    case "cancelling":
+      return "too late: it is being cancelled";
+    default:
+      return "the run has ended";
+  }
+}
+
+function resumeWords(view: RunView): string {
+  const blocking = view.holds.filter((h) => ["asks", "in_doubt", "halted", "stale", "budget"].includes(h));
+  if (view.holds.includes("taken")) return `${view.taken_by || "someone"} has it: hand it back`;
+  if (blocking.includes("asks")) return "first answer what it asks";
+  if (blocking.includes("in_doubt")) return "first settle the doubt";
+  if (blocking.includes("halted")) return "an operator holds it";
+  if (blocking.includes("stale")) return "first decide about what changed";
+  if (blocking.includes("budget")) return "first raise the cap";
+  if (view.holds.includes("error")) return `tries step ${view.step} again`;
+  return `goes on at step ${view.step}`;
+}
+
+export function redirectWords(view: RunView): string {
+  switch (view.status) {
+    case "queued":
+      return "rewrites the first step";
+    case "running":
+      return view.in_flight.length ? `takes step ${view.step} again, your way` : "rewrites the next step";
+    case "pausing":
+    case "paused":
+      return "read when it goes on";
+    default:
+      return "too late: it is ending";
+  }
+}
+
+export function cancelWords(view: RunView): string {
+  const kept = view.step ? `keeps ${steps(view.step)}` : "nothing is finished yet";
+  switch (view.status) {
+    case "queued":
+      return "ends before it starts";
+    case "cancelling":
+      return view.waiting_for ? `waits for ${view.waiting_for}` : "settling";
+    case "running":
+    case "pausing": {
+      const undone = writes(view);
+      if (undone.length) return `${kept}, undoes ${names(undone)} in progress`;
+      return view.in_flight.length ? `${kept}, cuts ${names(view.in_flight)}` : kept;
+    }
+    case "paused":
+      return `${kept}, undoes drafts if there are any`;
+    default:
+      return "the run has ended";
+  }
+}
+
+/** What force stop would kill. */
+export function forceWords(view: RunView): string {
+  const flying = view.in_flight.length ? `kills ${names(view.in_flight)}` : "kills what is left";
+  return view.driver ? `${flying} and its worker (other runs of it recover)` : flying;
+}
+
+/** Where in the plan it is: "3/7"; empty without a plan. */
+export function planPosition(view: RunView): string {
+  const items = view.plan.filter((i) => i.status !== "dropped");
+  if (!items.length) return "";
+  const done = items.filter((i) => i.status === "done").length;
+  const running = items.some((i) => i.status === "running");
+  return `${Math.min(items.length, done + (running && !hasEnded(view) ? 1 : 0))}/${items.length}`;
+}
+
+export interface Meter {
+  label: string;
+  used: string;
+  fraction: number;
+}
+
+/** The cap that is nearest. */
+export function meter(view: RunView, now: number): Meter | null {
+  const { budget, spent } = view;
+  const running = times(view, now);
+  const all: [string, number, number | null, (n: number) => string][] = [
+    ["steps", spent.steps, budget.steps, String],
+    ["calls", spent.calls, budget.calls, String],
+    ["tokens", spent.input_tokens + spent.output_tokens, budget.tokens, thousands],
+    ["cost", spent.cost, budget.cost, money],
+    ["time", Math.max(spent.seconds, view.status === "running" ? Math.min(running.elapsed - running.paused, spent.seconds + 60) : 0), budget.seconds, duration],
+  ];
+  let nearest: Meter | null = null;
+  for (const [label, used, cap, show] of all) {
+    if (cap === null || cap <= 0) continue;
+    const fraction = Math.min(1, used / cap);
+    if (!nearest || fraction > nearest.fraction) nearest = { label, used: `${show(used)} of ${show(cap)}`, fraction };
+  }
+  return nearest;
+}
+
+export function thousands(n: number): string {
+  return n < 10_000 ? String(Math.round(n)) : n < 1e6 ? `${(n / 1000).toFixed(n < 1e5 ? 1 : 0)}k` : `${(n / 1e6).toFixed(1)}M`;
+}
+
+export function money(n: number): string {
+  return n === 0 ? "$0" : n < 0.01 ? `$${n.toFixed(4)}` : `$${n.toFixed(2)}`;
+}
+
+/** 4.2 s, 1:07, 2:03:09. */
+export function clock(seconds: number): string {
+  const s = Math.max(0, Math.floor(seconds));
+  const two = (n: number) => String(n).padStart(2, "0");
+  const h = Math.floor(s / 3600);
+  return h ? `${h}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}` : `${Math.floor(s / 60)}:${two(s % 60)}`;
+}
+
+export function duration(seconds: number): string {
+  if (seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
+}

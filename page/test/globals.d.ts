@@ -1,0 +1,3 @@
+interface ImportMeta {
+  glob<T>(pattern: string, options: { eager: true; import: "default" }): Record<string, T>;
+}

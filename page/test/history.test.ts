@@ -1,0 +1,54 @@
+// What a run said: live text is shown at once, the record has the last word.
+import { expect, test } from "vitest";
+import { History, placed, settled } from "../src/history";
+import type { Event } from "../src/types.gen";
+
+const base = { at: 1, run: "r" };
+const flushed = (seq: number, offset: number, text: string): Event => ({ ...base, type: "text_flushed", seq, call: "c", offset, text, attempt: 1, channel: "text" });
+const delta = (offset: number, text: string) => ({ call_id: "c", offset, text, channel: "text" as const, type: "text_delta" as const });
+
+test("live text and flushed text make one text, whichever comes first", () => {
+  const history = new History();
+  history.delta(delta(0, "once "));
+  history.delta(delta(5, "upon "));
+  history.add(flushed(1, 0, "once upon "));
+  history.delta(delta(10, "a time"));
+  history.add(flushed(2, 10, "a time"));
+  history.add(flushed(2, 10, "a time"));
+  expect(history.calls.get("c")!.text).toBe("once upon a time");
+});
+
+test("a delta that was lost leaves a gap that the record closes", () => {
+  const history = new History();
+  history.delta(delta(0, "ab"));
+  history.delta(delta(4, "ef")); // "cd" was lost
+  expect(history.calls.get("c")!.text).toBe("ab");
+  history.add(flushed(1, 0, "abcdef"));
+  expect(history.calls.get("c")!.text).toBe("abcdef");
+});
+
+test("offset 0 begins anew", () => {
+  expect(placed("old text", 0, "new")).toBe("new");
+  expect(settled("old text", 0, "new")).toBe("new");
+});
+
+test("text that was live when a call was cut, and never flushed, is not kept as if it were in the record", () => {
+  const history = new History();
+  history.add(flushed(1, 0, "kept "));
+  history.delta(delta(5, "lost"));
+  history.add({ ...base, type: "call_cut", seq: 2, call: "c", outcome: "aborted", why: "cancel" });
+  expect(history.calls.get("c")!.text).toBe("kept ");
+});
+
+test("pauses are spans of time, and end when the run goes on", () => {
+  const history = new History();
+  const events: Event[] = [
+    { ...base, type: "run_started", seq: 1, at: 10, agent: "a", by: null, reason: "", labels: {}, parent: null, forked_from: null, status: "queued" },
+    { ...base, type: "run_claimed", seq: 2, at: 11, driver: "d", fence: 1, step: 0, attempt: 1, taken_from: null, status: "running" },
+    { ...base, type: "pause_asked", seq: 3, at: 12, by: "ada", reason: "", in_flight: [], status: "pausing" },
+    { ...base, type: "run_paused", seq: 4, at: 14, holds: ["user"], text: "", residue: [], status: "paused" },
+    { ...base, type: "resume_asked", seq: 5, at: 20, by: "ada", reason: "", note: null, changed: "", cleared: [], status: "queued" },
+  ];
+  for (const event of events) history.add(event);
+  expect(history.spans.map((s) => [s.kind, s.from, s.to])).toEqual([["step", 11, 14], ["pausing", 12, 14], ["paused", 14, 20]]);
+});

@@ -1,0 +1,76 @@
+"""The command: what an operator may say to `standfast serve`, which is also `python -m standfast.server`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from standfast.server.serving import Settings
+from standfast.server.serving import serve as serve_until_stopped
+
+
+@click.command()
+@click.argument("agents", nargs=-1, metavar="[MODULE:AGENT]...")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="STANDFAST_STORE",
+    default=Path("runs.db"),
+    show_default=True,
+    help="The file the runs are in.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that drive.")
+@click.option("--token", envvar="STANDFAST_TOKEN", help="The token, instead of a random one.")
+@click.option("--certfile", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="TLS certificate.")
+@click.option("--keyfile", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its key.")
+@click.option("--insecure-bind", is_flag=True, help="Listen beyond this machine without TLS.")
+@click.option("--allow-host", multiple=True, help="Another name this server answers to.")
+@click.option("--allow-origin", multiple=True, help="Another origin whose pages may act here.")
+@click.option("--notify", metavar="CMD|URL", help="Called once for each thing that needs someone.")
+@click.option("--lease", type=click.FloatRange(min=1), default=10.0, show_default=True, help="Seconds of a lease.")
+@click.option(
+    "--stop-deadline",
+    type=click.FloatRange(min=0.5),
+    default=10.0,
+    show_default=True,
+    help="Seconds a blocked worker may keep a run from stopping.",
+)
+def serve(
+    agents: tuple[str, ...],
+    store: Path,
+    port: int,
+    host: str,
+    workers: int,
+    token: str | None,
+    certfile: Path | None,
+    keyfile: Path | None,
+    insecure_bind: bool,
+    allow_host: tuple[str, ...],
+    allow_origin: tuple[str, ...],
+    notify: str | None,
+    lease: float,
+    stop_deadline: float,
+) -> None:
+    """Serve the controls of all runs in a store; drive those of the agents that are named."""
+    settings = Settings(
+        store=store,
+        agents=agents,
+        host=host,
+        port=port,
+        workers=workers,
+        token=token,
+        certfile=certfile,
+        keyfile=keyfile,
+        insecure_bind=insecure_bind,
+        allow_hosts=allow_host,
+        allow_origins=allow_origin,
+        notify=notify,
+        lease_seconds=lease,
+        stop_seconds=stop_deadline,
+        tell=click.echo,
+    )
+    asyncio.run(serve_until_stopped(settings))

@@ -1,0 +1,283 @@
+"""What the REST operations do: a request in, JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast, get_args
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.datastructures import URL
+from starlette.requests import Request
+from starlette.responses import Response
+
+from standfast.abc import Tx
+from standfast.codec import from_json as stored
+from standfast.control import load
+from standfast.errors import StandfastError
+from standfast.records import ENDED, Status
+from standfast.rows import CallRow
+from standfast.server.actors import LOOK, Actor
+from standfast.server.problems import Problem, malformed, problem_of
+from standfast.server.reading import Filter
+from standfast.server.surface import Surface, allow
+from standfast.server.verbs import Count, Key, Step
+from standfast.server.wire import encode, event_json, parse, receipt_json, said_json, view_json
+from standfast.stops import receipt
+from standfast.transcripts import transcript_of
+
+
+class Listed(BaseModel):
+    """Which runs are wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: str | None = Field(None, description="one or more, with commas between them")
+    agent: str | None = None
+    label: str | None = Field(None, description="name:value; several with commas between them")
+    needs: bool | None = Field(None, description="only those that need someone (true), or only the others (false)")
+    text: str = Field("", max_length=200)
+    limit: int = Field(100, ge=1, le=1000)
+    before: Key | None = Field(None, description="the id of the last run of the page before")
+
+
+class AtStep(BaseModel):
+    """Of which step."""
+
+    model_config = ConfigDict(extra="forbid")
+    step: Step | None = Field(None, description="the state before this step; default: the current one")
+
+
+class After(BaseModel):
+    """From which place on."""
+
+    model_config = ConfigDict(extra="forbid")
+    after: Count = 0
+    limit: int = Field(500, ge=1, le=1000)
+
+
+# --- helpers ------------------------------------------------------------------------------------------------
+
+
+def answer(value: Any, status: int = 200, **headers: str) -> Response:
+    """JSON."""
+    return Response(encode(value), status, headers, media_type="application/json")
+
+
+def query_of(model: type[Any], request: Request) -> Any:
+    """The query string; every name once."""
+    pairs = request.query_params.multi_items()
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise Problem(422, "a name is given twice in the query", "put commas between several values")
+    try:
+        return model.model_validate(dict(pairs))
+    except ValidationError as error:
+        raise malformed(error) from None
+
+
+async def body_of(request: Request) -> Any:
+    """The JSON body; None if there is none."""
+    raw = await request.body()
+    return parse(raw) if raw.strip() else None
+
+
+def key_of(request: Request) -> str | None:
+    """The Idempotency-Key header."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise Problem(422, "an idempotency key has 1 to 200 characters", "use a random id")
+    return key
+
+
+def run_of(request: Request) -> str:
+    """The run that the path names."""
+    return str(request.path_params["id"])
+
+
+async def read(surface: Surface, run: str, look: Callable[[Tx], Any]) -> Any:
+    """One look at a run, with its errors as problems."""
+    try:
+        return await surface.reader.read(look)
+    except StandfastError as error:
+        raise problem_of(error, run) from error
+
+
+def filter_of(wanted: Listed) -> Filter:
+    """What the query asks for, checked."""
+    known: tuple[Any, ...] = get_args(Status)
+    statuses: Any = None if wanted.status is None else tuple(word.strip() for word in wanted.status.split(","))
+    for word in statuses or ():
+        if word not in known:
+            raise Problem(422, f"{word[:50]!r} is no status", f"there are {', '.join(known)}")
+    labels: list[tuple[str, str]] = []
+    for one in (wanted.label or "").split(",") if wanted.label else ():
+        name, colon, value = one.partition(":")
+        if not colon:
+            raise Problem(422, f"{one[:50]!r} is no label", "write name:value")
+        labels.append((name, value))
+    return Filter(statuses, wanted.agent, tuple(sorted(labels)), wanted.needs, wanted.text, wanted.limit, wanted.before)
+
+
+# --- handlers --------------------------------------------------------------------------------------------------
+
+
+async def list_agents(surface: Surface, actor: Actor, _: Request) -> Response:
+    allow(actor, LOOK, None)
+    return answer({"agents": await surface.agents()})
+
+
+async def list_runs(surface: Surface, actor: Actor, request: Request) -> Response:
+    allow(actor, LOOK, None)
+    wanted = filter_of(query_of(Listed, request))
+    return answer({"runs": [view_json(view) for view in await surface.reader.found(wanted)]})
+
+
+async def start_run(surface: Surface, actor: Actor, request: Request) -> Response:
+    view = await surface.start(actor, await body_of(request), key_of(request))
+    url = URL(scope=request.scope)
+    return answer(view, 201, location=f"{url.path.rstrip('/')}/{quote(view['id'], safe='')}")
+
+
+async def show_run(surface: Surface, actor: Actor, request: Request) -> Response:
+    allow(actor, LOOK, run_of(request))
+    return answer(await surface.view(run_of(request)))
+
+
+async def do_verb(surface: Surface, actor: Actor, request: Request) -> Response:
+    name = request.url.path.rstrip("/").rpartition("/")[2]
+    return answer(await surface.verb(actor, name, run_of(request), await body_of(request), key_of(request)))
+
+
+async def fork_run(surface: Surface, actor: Actor, request: Request) -> Response:
+    view = await surface.fork(actor, run_of(request), await body_of(request), key_of(request))
+    base = request.url.path.rstrip("/").rsplit("/", 2)[0]
+    return answer(view, 201, location=f"{base}/{quote(view['id'], safe='')}")
+
+
+async def would_kill(surface: Surface, actor: Actor, request: Request) -> Response:
+    allow(actor, LOOK, run_of(request))
+    if surface.workers is None:
+        raise Problem(404, "this server has no workers of its own to kill", "runs are driven by other processes")
+    return answer(await surface.workers.would_kill(run_of(request)))
+
+
+async def show_state(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    allow(actor, LOOK, run)
+    step = query_of(AtStep, request).step
+    return answer(await surface.runs.handle(run).state(step))
+
+
+async def show_transcript(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    allow(actor, LOOK, run)
+    said = await read(surface, run, lambda tx: transcript_of(tx, load(tx, run)))
+    return answer({"transcript": said_json(said)})
+
+
+async def show_receipt(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    allow(actor, LOOK, run)
+
+    def look(tx: Tx) -> Any:
+        row = load(tx, run)
+        if row.status not in (*ENDED, "paused"):
+            raise Problem(
+                409,
+                f"the run is {row.status}: nothing has been stopped and settled",
+                "ask again once it is paused, cancelled, done or failed",
+                run=run,
+            )
+        return receipt_json(row.doc.receipt or receipt(tx, row, row.status))
+
+    return answer(await read(surface, run, look))
+
+
+async def show_result(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    allow(actor, LOOK, run)
+    row = await read(surface, run, lambda tx: load(tx, run))
+    if row.status not in ENDED:
+        raise Problem(409, f"the run is {row.status}: it has no result yet", "watch its events", run=run)
+    error = row.doc.error.text if row.doc.error is not None else ""
+    return answer({"run": run, "status": row.status, "result": row.doc.result, "error": error})
+
+
+async def list_calls(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    allow(actor, LOOK, run)
+    calls = await read(surface, run, lambda tx: [call_json(call) for call in tx.calls(load(tx, run).n)])
+    return answer({"calls": calls})
+
+
+async def show_call(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    allow(actor, LOOK, run)
+    call = str(request.path_params["call_id"])
+    found = await read(surface, run, lambda tx: tx.call(load(tx, run).n, call))
+    if found is None:
+        raise Problem(
+            404,
+            f"run {run} has no call {call[:100]!r} that is kept",
+            "calls of finished steps are in the record",
+            run=run,
+        )
+    return answer(call_json(found))
+
+
+async def show_record(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    allow(actor, LOOK, run)
+    wanted = query_of(After, request)
+
+    def look(tx: Tx) -> list[Any]:
+        row = load(tx, run)
+        events = [event for _, events in tx.record(row.n, wanted.after, wanted.limit) for event in events]
+        return [event_json(event) | {"run": run} for event in events[: wanted.limit]]
+
+    return answer({"events": await read(surface, run, look)})
+
+
+async def show_me(_: Surface, actor: Actor, __: Request) -> Response:
+    return answer({"name": actor.name, "rights": sorted(actor.rights)})
+
+
+async def healthz(_: Surface, __: Actor, ___: Request) -> Response:
+    return answer({"ok": True})
+
+
+async def readyz(surface: Surface, _: Actor, __: Request) -> Response:
+    ready, about = surface.workers.readiness() if surface.workers is not None else (True, {})
+    if surface.feeds.trouble:
+        ready, about = False, {**about, "store": surface.feeds.trouble}
+    if not ready:
+        hint = "see workers; they are started again by themselves"
+        raise Problem(503, "not everything is at work", hint, headers={"retry-after": "1"}, **cast("Any", about))
+    return answer({"ready": True, **about})
+
+
+def call_json(call: CallRow) -> dict[str, Any]:
+    """A call with what went in and what came out."""
+    return {
+        "id": call.id,
+        "tool": call.tool,
+        "kind": call.kind,
+        "title": call.title,
+        "effect": call.effect,
+        "status": call.status,
+        "step": call.step,
+        "attempt": call.attempt,
+        "epoch": call.epoch,
+        "since": call.since,
+        "args": stored(call.args),
+        "result": None if call.result is None else stored(call.result),
+        "before": None if call.before is None else stored(call.before),
+        "error": call.error,
+        "message": call.message,
+        "question": call.question,
+        "options": call.options,
+        "settles": call.settles,
+        "undo": call.undo,
+        "undo_reason": call.undo_reason,
+        "tries": call.tries,
+    }

@@ -1,0 +1,1 @@
+export{t as StandfastBar}from"./assets/bar-BHd31B3H.js";

@@ -1,0 +1,266 @@
+"""A person takes a run over, acts in it, and hands it back (R24)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.frames.world import AGENTS, Desk, World, a_world, asker, clerk, fail, said, send, think, wire
+from tests.helpers import eventually, held
+
+from standfast import Accepted, CallFailed, Handle, Happened, Misuse, Refused, Runtime, TooLate
+from standfast.testing import Lab
+
+
+async def taken(runs: Lab, world: World) -> Handle[list[str]]:
+    """An asker that has sent once and waits for an answer, taken over by ann."""
+    run = await runs.start(asker, Desk())
+    await held(run, "asks")
+    assert isinstance(await run.take_over(by="ann", reason="let me see"), Accepted)
+    return run
+
+
+async def test_a_taken_run_stands_still_and_says_who_has_it() -> None:
+    async with a_world() as (runs, world):
+        gate = world.shut_at("think report 0")
+        run = await runs.start(clerk, Desk())
+        await eventually(lambda: "think report 0" in world.log)
+        answer = await run.take_over(by="ann")
+        assert isinstance(answer, Accepted) and [c.tool for c in answer.in_flight] == ["think"]
+        view = await held(run, "taken")
+        assert (view.taken_by, view.waiting_for) == ("ann", "taken: ann has it")
+        refused = await run.resume()
+        assert isinstance(refused, Refused) and [c.verb for c in refused.choices] == ["hand_back", "cancel"]
+        assert isinstance(await run.step_once(), Refused)
+        assert (await run.state()).parts == 3  # everything can be seen
+        other = await run.take_over(by="bob")
+        assert isinstance(other, Refused) and other.why == "ann has it"
+        again = await run.take_over(by="ann")
+        assert again and again.note == "taken over already"
+        gate.set()
+        assert await run.hand_back("go on", by="ann")
+        assert "read go on" in await run.result(timeout=10)
+
+
+async def test_a_person_performs_a_tool_as_a_step_of_its_own() -> None:
+    """RULINGS: through the same gate; journaled, in the ledger, with who did it."""
+    async with a_world() as (runs, world):
+        gate = world.shut_at("think report 0")
+        run = await runs.start(clerk, Desk())
+        await eventually(lambda: "think report 0" in world.log)
+        await run.take_over(by="ann")
+        assert await run.perform(send("a letter"), by="ann", timeout=10) == "a letter"
+        view = await run.view()
+        assert (view.status, view.holds, view.step) == ("paused", ("taken",), 1)
+        assert await run.perform("think", {"what": "of it"}, timeout=10) == "of it"
+        (first, second) = await said(run, "person_acted")
+        assert (first.by, first.tool, first.args, first.result, first.step) == (
+            *("ann", "send", {"what": "a letter"}),
+            *("a letter", 0),
+        )
+        assert (second.by, second.tool, second.step) == ("ann", "think", 1)
+        assert (await run.view()).changed == "ann performed send; ann performed think"
+        gate.set()
+        await run.hand_back("sent")
+        await run.result(timeout=10)
+
+
+async def test_the_note_and_what_was_done_reach_the_agent() -> None:
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        await run.perform(send("by hand"), timeout=10)
+        needs = (await run.view()).needs
+        assert [n.kind for n in needs] == ["question"]  # what the agent asked is still asked
+        await run.answer(str(needs[0].call), "yes")
+        answer = await run.hand_back("I sent one myself")
+        assert answer and answer.mail
+        seen = await run.result(timeout=10)
+        assert seen[0].startswith("I sent one myself {'handed_back': True")
+        assert "'tool': 'send', 'args': {'what': 'by hand'}, 'by': 'ann'" in seen[0]
+        assert seen[1:] == ["first", "yes", "second"]
+        assert world.log == ["send first", "send by hand", "send second"]  # nothing was done twice
+        (resumed,) = await said(run, "resume_asked")
+        assert resumed.changed == "ann performed send; ann handed back: I sent one myself"
+        assert resumed.note == "I sent one myself"
+
+
+async def test_what_a_person_did_is_undone_like_everything_else() -> None:
+    """A finished step: kept by a plain cancel, taken back by undo="all" and by a rewind."""
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        await run.perform(send("by hand"), timeout=10)
+        await run.cancel()
+        receipt = await run.settled(timeout=10)
+        assert world.log == ["send first", "send by hand", "unsend first"]  # the agent's own step was in flight
+        assert [c.tool for c in receipt.kept] == ["send"]
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        await run.perform(send("by hand"), timeout=10)
+        await run.cancel(undo="all")
+        await run.settled(timeout=10)
+        assert world.log == ["send first", "send by hand", "unsend by hand", "unsend first"]
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        await run.perform(send("by hand"), timeout=10)
+        await run.rewind(0)
+        await run.settled(timeout=10)
+        assert world.log == ["send first", "send by hand", "unsend by hand", "unsend first"]
+        assert (await run.view()).holds == ("taken",)
+
+
+async def test_a_call_that_asks_first_asks_for_a_person_too() -> None:
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        performing = asyncio.ensure_future(run.perform(wire(5), timeout=20))
+
+        async def approval() -> str | None:
+            return next((n.call for n in (await run.view()).needs if n.kind == "approval"), None)
+
+        call = await eventually(approval)
+        assert "wire 5" not in world.log
+        refused = await run.hand_back("too early")
+        assert isinstance(refused, Refused)
+        assert await run.approve(call, by="boss")
+        assert await performing == 5
+        view = await held(run, "asks", "taken")
+        assert [n.kind for n in view.needs] == ["question"]
+
+
+async def test_a_call_that_fails_is_told_to_the_person_and_the_run_stays_theirs() -> None:
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        with pytest.raises(CallFailed, match="cannot fly") as failed:
+            await run.perform(fail("fly"), timeout=10)
+        assert failed.value.type == "ValueError"
+        view = await run.view()
+        assert (view.holds, view.step) == (("asks", "taken"), 1)
+        await run.answer(str(view.needs[0].call), "yes")
+        await run.hand_back("I tried")
+        assert "'error': 'ValueError: cannot fly'" in (await run.result(timeout=10))[0]
+
+
+async def test_only_whoever_has_the_run_performs_and_only_its_tools() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(asker, Desk())
+        await held(run, "asks")
+        with pytest.raises(Misuse, match="nobody has taken this run over"):
+            await run.perform(send("x"), timeout=10)
+        assert isinstance(await run.hand_back("what?"), Refused)
+        await run.take_over(by="ann")
+        with pytest.raises(Misuse, match="agent asker has no tool 'fly'; it has fail, send, think, wire"):
+            await run.perform("fly", {}, timeout=10)
+        with pytest.raises(Misuse, match="an argument of send"):
+            await run.perform("send", {"whom": "x"}, timeout=10)
+        assert world.log == ["send first"]
+        await run.cancel()
+        await run.settled(timeout=10)
+        assert await run.take_over(by="ann") == TooLate("cancelled")
+        assert await run.hand_back("") == TooLate("cancelled")
+
+
+async def test_a_crash_while_a_person_performs_a_write_is_a_doubt_like_any_other() -> None:
+    """R15: never a blind retry."""
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        gate = world.shut_at("send by hand")
+        performing = asyncio.ensure_future(run.perform(send("by hand"), timeout=20))
+        await eventually(lambda: "send by hand" in world.log)
+        await runs.crash()
+        view = await held(run, "asks", "taken", "in_doubt")
+        doubt = next(n for n in view.needs if n.kind == "doubt")
+        gate.set()
+        assert await run.resolve(str(doubt.call), Happened("by hand"))
+        assert await performing == "by hand"
+        assert world.log.count("send by hand") == 1
+        await held(run, "asks", "taken")
+
+
+async def test_people_write_while_they_have_the_run_and_the_agent_reads_it_afterwards() -> None:
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        answer = await run.message("a second thought", when="now")
+        assert answer and answer.note == "read when the run is handed back"
+        await run.answer(str((await run.view()).needs[0].call), "yes")
+        assert (await held(run, "taken")).step == 0
+        await run.hand_back("done")
+        seen = await run.result(timeout=10)
+        assert [s.partition(" {")[0] for s in seen[:2]] == ["a second thought None", "done"]
+
+
+async def test_hand_back_names_what_still_holds_the_run() -> None:
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        answer = await run.hand_back("over to you")
+        assert answer and "still" not in answer.note and "held by asks" in answer.note
+        view = await held(run, "asks")
+        assert view.taken_by == ""
+        assert await run.answer(str(view.needs[0].call), "no")
+        assert (await run.result(timeout=10))[0].startswith("over to you")
+
+
+async def test_from_another_process_without_the_agents_code(tmp_path: Path) -> None:
+    """The control process has no agent: a driver performs the tool; all of it survives restarts."""
+    store, world = tmp_path / "runs.db", World()
+    async with Runtime(store, agents=AGENTS, provide={World: world}) as runs:
+        run = await runs.start(asker, Desk())
+        await held(run, "asks")
+    async with Runtime(store, drive=False) as control:
+        there = control.handle(run.id)
+        assert await there.take_over(by="ann")
+        assert (await there.view()).taken_by == "ann"
+        with pytest.raises(TimeoutError):  # nobody drives
+            await there.perform("send", {"what": "by hand"}, timeout=0.3)
+        assert "a driver with agent asker" in (await there.view()).waiting_for
+    async with (
+        Runtime(store, drive=False) as control,
+        Runtime(store, agents=AGENTS, provide={World: world}) as runs,
+    ):
+        there = control.handle(run.id)
+        await held(there, "asks", "taken")
+        assert world.log == ["send first", "send by hand"]  # what was ordered before is done now
+        assert await there.perform("send", {"what": "again"}, timeout=20) == "again"
+        await there.answer(str((await there.view()).needs[0].call), "yes")
+        assert await there.hand_back("over")
+        seen = await runs.handle(run.id).result(timeout=20)
+        assert seen[0].startswith("over ") and seen[1:] == ["first", "yes", "second"]
+    assert world.log == ["send first", "send by hand", "send again", "send second"]
+
+
+async def test_the_note_is_heard_over_a_full_stack() -> None:
+    """What a person did must be known before anything else is done."""
+    async with a_world() as (runs, world):
+        gates = [world.shut_at(line) for line in ("think report 0", "think answer a 1", "think answer b 1")]
+        run = await runs.start(clerk, Desk(answers=3))
+        await eventually(lambda: "think report 0" in world.log)
+        await run.message("a")
+        gates[0].set()
+        await eventually(lambda: "think answer a 1" in world.log)
+        await run.message("b", when="now")
+        await eventually(lambda: "think answer b 1" in world.log)
+        assert len((await run.view()).frames) == 3
+        await run.take_over(by="ann")
+        await held(run, "taken")
+        for gate in gates:
+            gate.set()
+        before = len(world.log)
+        await run.hand_back("hear me")
+        seen = await run.result(timeout=10)
+        read = [s for s in seen if s.startswith("read")]
+        assert read == ["read a", "read b", "read hear me"]
+        assert world.log[before] == "think hear me 0"  # before anything else is thought or done
+
+
+async def test_the_agents_step_is_the_same_after_a_persons_steps() -> None:
+    """What it had read, asked and done in it stands: the same calls keep their keys."""
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        question = (await run.view()).needs[0].call
+        for n in range(3):
+            assert await run.perform(think(f"aloud {n}"), timeout=10) == f"aloud {n}"
+        view = await run.view()
+        assert (view.holds, view.step, view.needs[0].call) == (("asks", "taken"), 3, question)
+        await run.answer(str(question), "yes")
+        await run.hand_back("nothing done")
+        assert (await run.result(timeout=10))[1:] == ["first", "yes", "second"]
+        assert [line for line in world.log if line.startswith("send")] == ["send first", "send second"]
