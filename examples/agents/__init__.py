@@ -12,6 +12,7 @@ from examples.agents.churn_memo import churn
 from examples.agents.hard_to_stop import blocking, stubborn
 from examples.agents.leaking import leaker
 from examples.agents.literature_review import literature
+
 from standfast.agent import Agent
 
 AGENTS: list[Agent[Any, Any]] = [churn, literature, blocking, stubborn, leaker]

@@ -10,10 +10,10 @@ import json
 import zlib
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from examples.agents.thinking import thinker
 from examples.agents.world import folder, place, take_time
+from pydantic import BaseModel
+
 from standfast import CallFailed, NotPerformed, Performed, Pipeline, Run, idempotency_key, progress, say, tool
 from standfast.models import Line
 

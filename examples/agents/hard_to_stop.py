@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 
+from examples.agents.world import pace, place
 from pydantic import BaseModel
 
-from examples.agents.world import pace, place
 from standfast import Done, Performed, Run, agent, say, tool
 
 

@@ -6,6 +6,7 @@ Always scripted: a model that leaks on demand would be a matter of luck.
 from __future__ import annotations
 
 from examples.agents.world import pace
+
 from standfast import LLMAgent, models
 
 INSTRUCTIONS = (

@@ -7,10 +7,10 @@ synthesis of ...: at step 4 of 7".
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from examples.agents.thinking import thinker
 from examples.agents.world import place, take_time
+from pydantic import BaseModel
+
 from standfast import Done, Performed, Run, agent, say, tool
 
 STEPS = [

@@ -9,6 +9,7 @@ import importlib.util
 import os
 
 from examples.agents.world import pace
+
 from standfast import models
 from standfast.models import Line, Model, weights
 

@@ -44,7 +44,9 @@ def view_json(view: RunView) -> dict[str, Any]:
     """A run; what a person may decide about a doubt is told by its word."""
     body = cast("dict[str, Any]", _views.dump_python(view, mode="json"))
     for need, shown in zip(view.needs, body["needs"], strict=True):
-        shown["choices"] = [choice_json(one, as_it_is) for one, as_it_is in zip(need.choices, shown["choices"], strict=True)]
+        shown["choices"] = [
+            choice_json(one, as_it_is) for one, as_it_is in zip(need.choices, shown["choices"], strict=True)
+        ]
     return body
 
 

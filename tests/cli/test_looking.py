@@ -78,7 +78,9 @@ def test_every_event_once_and_in_order(shell: Terminal, new_id: Ids) -> None:
     assert events[0]["type"] == "run_started"
     assert events[-1]["type"] == "run_done"
     middle = events[len(events) // 2]["seq"]
-    rest = [json.loads(line) for line in shell.type("events", run, "--after", str(middle), "--json").stdout.splitlines()]
+    rest = [
+        json.loads(line) for line in shell.type("events", run, "--after", str(middle), "--json").stdout.splitlines()
+    ]
     assert rest == [event for event in events if event["seq"] > middle]
     assert "run done" in shell.type("events", run).stdout
 

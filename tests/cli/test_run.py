@@ -153,7 +153,17 @@ def test_an_error_holds_the_run_and_says_what_it_was(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_cancelled_elsewhere_ends_with_its_receipt(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "standfast.cli", "run", f"{AGENTS}:steps", "--state", '{"seconds": 60}', "--id", "x"]
+    command = [
+        sys.executable,
+        "-m",
+        "standfast.cli",
+        "run",
+        f"{AGENTS}:steps",
+        "--state",
+        '{"seconds": 60}',
+        "--id",
+        "x",
+    ]
     with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -170,7 +180,17 @@ def test_a_run_that_is_cancelled_elsewhere_ends_with_its_receipt(tmp_path: Path)
 
 def test_a_killed_driver_is_named_by_the_doctor_and_the_run_goes_on(tmp_path: Path) -> None:
     """R2: kill -9 loses nothing; the next driver takes the run up."""
-    command = [sys.executable, "-m", "standfast.cli", "run", f"{AGENTS}:steps", "--state", '{"seconds": 60}', "--id", "x"]
+    command = [
+        sys.executable,
+        "-m",
+        "standfast.cli",
+        "run",
+        f"{AGENTS}:steps",
+        "--state",
+        '{"seconds": 60}',
+        "--id",
+        "x",
+    ]
     with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         while "one two" not in process.stdout.readline():
@@ -183,7 +203,7 @@ def test_a_killed_driver_is_named_by_the_doctor_and_the_run_goes_on(tmp_path: Pa
     assert "its runs (x)" in doctor.stdout
     assert standfast_process("cancel", "x", cwd=tmp_path).returncode == 0
     late = standfast_process("run", "--resume", "x", f"{AGENTS}:steps", cwd=tmp_path)
-    assert late.returncode in (4, 7), late.stdout
+    assert late.returncode == 7, late.stdout  # it was cancelled meanwhile, and this driver has settled it
     assert standfast_process("receipt", "x", "--wait", cwd=tmp_path).returncode == 0
 
 

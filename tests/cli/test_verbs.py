@@ -163,7 +163,9 @@ def test_a_cancelled_run_is_taken_up_again_as_a_fork(shell: Terminal, new_id: Id
 def test_asking_again_with_the_same_request_id_does_nothing_twice(shell: Terminal, new_id: Ids) -> None:
     run, key = start_slow(shell, new_id("slow")), new_id("key")
     first = shell.json("message", run, "once", "--request-id", key)
-    assert shell.json("message", run, "once", "--request-id", key) == first | {"status": shell.json("show", run)["status"]}
+    assert shell.json("message", run, "once", "--request-id", key) == first | {
+        "status": shell.json("show", run)["status"]
+    }
     assert [letter["text"] for letter in shell.json("show", run)["mail"]] == ["once"]
     shell.type("cancel", run, "--wait")
 

@@ -115,7 +115,9 @@ async def find(access: Access, given: str) -> RunView:
         views = await access.list(Wanted(text=given, limit=MANY))
         found = matching(given, [view.id for view in views])
         if not found:
-            raise UnknownRun(f"there is no run {given!r} in {access.where}", hint="standfast ps lists them") from unknown
+            raise UnknownRun(
+                f"there is no run {given!r} in {access.where}", hint="standfast ps lists them"
+            ) from unknown
     if len(found) > 1:
         some = ", ".join(found[:5]) + (" ..." if len(found) > 5 else "")
         raise Misuse(f"{given!r} may mean {len(found)} runs: {some}", hint="write more of the id; nothing was done")

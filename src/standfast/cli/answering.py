@@ -47,15 +47,15 @@ def answer(place: Place, asked: Json, run: str, value: str, call: str | None) ->
     async def act(access: Access) -> Any:
         view = await find(access, run)
         need = need_for(view, ["question"], call)
-        given = _meant(need, text_of(value))
-        while True:
-            args: Json = {"call_id": need.call, "value": given[0], **asked}
+        problem: Misuse | None = None
+        for meant in _meant(need, text_of(value)):
+            args: Json = {"call_id": need.call, "value": meant, **asked}
             try:
                 return access.options, "answer", await carry_out(access, view, "answer", args)
-            except Misuse:  # not of the question's type, and nothing was changed: the other reading may be
-                given = given[1:]
-                if not given:
-                    raise
+            except Misuse as error:  # not of the question's type, and nothing was changed: the other reading may be
+                problem = problem or error
+        assert problem is not None
+        raise problem
 
     tell_answer(place, *place.do(act))
 
@@ -107,5 +107,3 @@ def abandon(place: Place, asked: Json, run: str, frame: str) -> None:
 def return_to(place: Place, asked: Json, run: str, frame: str) -> None:
     """Send the run back to a thought on hold, by its id or goal."""
     do(place, run, "return_to", {"frame": frame, **asked})
-
-

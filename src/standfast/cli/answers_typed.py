@@ -32,8 +32,11 @@ async def typed_answer(run: Handle[Any], need: Need, typed: str, *, by: str) -> 
         meant: list[Any] = [option for option in need.choices if str(option) == typed] or [typed]
         try:
             return await run.answer(need.call, meant[0], by=by)
-        except Misuse:
-            return await run.answer(need.call, _json(typed), by=by)
+        except Misuse as first:
+            try:
+                return await run.answer(need.call, _json(typed), by=by)
+            except Misuse:
+                raise first from None  # what is wrong with it as text says more
     raise Misuse(f"{short(typed)!r} is none of the choices", hint="type the number of one")
 
 
@@ -42,5 +45,3 @@ def _json(typed: str) -> Any:
         return from_json(typed, allow_inf_nan=False)
     except ValueError as error:
         raise Misuse(f"this is not JSON: {error}", hint="nothing was changed") from error
-
-

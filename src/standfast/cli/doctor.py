@@ -105,7 +105,12 @@ def _server(place: Place) -> Iterator[Finding]:
         yield Finding("server", "bad", error.message, error.hint)
         return
     yield Finding("server", "ok", f"{place.url} answers; {runs} runs")
-    yield Finding("agents", "ok" if agents else "note", ", ".join(agents) or "nobody drives", "" if agents else "standfast serve MODULE:AGENT")
+    yield Finding(
+        "agents",
+        "ok" if agents else "note",
+        ", ".join(agents) or "nobody drives",
+        "" if agents else "standfast serve MODULE:AGENT",
+    )
 
 
 def _store(path: Path, *, quick: bool) -> Iterator[Finding]:
@@ -145,7 +150,12 @@ def _file(path: Path) -> Iterator[Finding]:
 def _inside(store: SqliteStore, *, quick: bool) -> Iterator[Finding]:
     version = store.open().execute("PRAGMA user_version").fetchone()[0]
     current = version == len(migrations())
-    yield Finding("schema", "ok" if current else "note", str(version), "" if current else "it is brought up to date by the next driver")
+    yield Finding(
+        "schema",
+        "ok" if current else "note",
+        str(version),
+        "" if current else "it is brought up to date by the next driver",
+    )
     if not quick:
         told = store.open().execute("PRAGMA integrity_check").fetchone()[0]
         todo = "" if told == "ok" else "restore it from a copy; do not let anything write to it"
@@ -188,11 +198,20 @@ def _drivers(store: SqliteStore) -> Iterator[Finding]:
     for lease in dead:
         runs = held.get(lease.id, [])
         text = f"pid {lease.pid} is dead and has left its lease"
-        todo = f"its runs ({', '.join(runs)}) go on when a driver starts: standfast run --resume RUN MODULE:AGENT" if runs else "nothing: the next driver clears it away"
+        todo = (
+            f"its runs ({', '.join(runs)}) go on when a driver starts: standfast run --resume RUN MODULE:AGENT"
+            if runs
+            else "nothing: the next driver clears it away"
+        )
         yield Finding("driver", "bad" if runs else "note", text, todo)
     waiting = store.read(lambda tx: _waiting(tx, {name for lease in alive for name in lease.agents}))
     if waiting:
-        yield Finding("waiting", "note", f"{len(waiting)} runs have no driver: {', '.join(waiting[:5])}", "standfast serve or standfast run --resume RUN MODULE:AGENT")
+        yield Finding(
+            "waiting",
+            "note",
+            f"{len(waiting)} runs have no driver: {', '.join(waiting[:5])}",
+            "standfast serve or standfast run --resume RUN MODULE:AGENT",
+        )
 
 
 def _held_by(tx: Tx, holders: set[str]) -> dict[str, list[str]]:

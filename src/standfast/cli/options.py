@@ -85,7 +85,9 @@ def _token(file: Path | None) -> str | None:
     try:
         token = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Unreachable(f"the token file {file} cannot be read: {error}", hint="give a file with the token in it") from error
+        raise Unreachable(
+            f"the token file {file} cannot be read: {error}", hint="give a file with the token in it"
+        ) from error
     if not token or "\n" in token:
         raise Misuse(f"{file} holds no token", hint="the token is all there should be in the file")
     return token

@@ -47,7 +47,14 @@ def run_row(view: RunView) -> tuple[str, str, str, str, str, str]:
     remark = short(view.needs[0].text) if view.needs else short(view.error or view.waiting_for)
     if view.needs:
         remark = f"needs you: {remark}"
-    return (f"{look_of(view.status).shape} {status_words(view)}", view.id, view.agent, position, duration(view.elapsed), remark)
+    return (
+        f"{look_of(view.status).shape} {status_words(view)}",
+        view.id,
+        view.agent,
+        position,
+        duration(view.elapsed),
+        remark,
+    )
 
 
 def run_table(views: Sequence[RunView]) -> list[str]:
@@ -142,7 +149,9 @@ def receipt_page(receipt: Receipt) -> list[str]:
     ]
     for flight in receipt.in_flight:
         tokens = f", {'about ' if flight.estimated else ''}{count(flight.tokens, 'token')}" if flight.tokens else ""
-        lines.append(f"  in flight: {flight.call.title or flight.call.tool}: {flight.outcome.replace('_', ' ')}{tokens}")
+        lines.append(
+            f"  in flight: {flight.call.title or flight.call.tool}: {flight.outcome.replace('_', ' ')}{tokens}"
+        )
     for undone in receipt.undone:
         why = f" ({undone.reason})" if undone.reason else ""
         lines.append(f"  undo of {undone.call.title or undone.call.tool}: {undone.outcome.replace('_', ' ')}{why}")
@@ -180,7 +189,7 @@ def event_line(event: Event | TextDelta) -> str:
     return f"{event.seq:>5} {clock(event.at)} {event.type.replace('_', ' '):<16} {_about(event)}".rstrip()
 
 
-def _about(event: Event) -> str:  # noqa: PLR0911 - one line a kind
+def _about(event: Event) -> str:
     match event:
         case ev.CallStarted():
             return f"{event.title or event.tool} {short(event.args, 60)} [{event.effect}] {event.call}"
@@ -198,7 +207,13 @@ def _about(event: Event) -> str:  # noqa: PLR0911 - one line a kind
             return joined([", ".join(event.holds), event.text], ": ")
         case ev.CancelAsked() | ev.PauseAsked() | ev.ResumeAsked() | ev.StateEdited() | ev.RewindAsked():
             flight = getattr(event, "in_flight", ())
-            return joined([f"by {event.by}" if event.by else "", event.reason, f"in flight: {flying(flight)}" if flight else ""])
+            return joined(
+                [f"by {event.by}" if event.by else "", event.reason, f"in flight: {flying(flight)}" if flight else ""]
+            )
         case _:
-            shown = {k: v for k, v in ev.plain(event).items() if k not in ("seq", "at", "run", "type", "status", "attempt")}
-            return " ".join(f"{name}={short(value, 60)}" for name, value in shown.items() if value not in (None, "", [], {}))
+            shown = {
+                k: v for k, v in ev.plain(event).items() if k not in ("seq", "at", "run", "type", "status", "attempt")
+            }
+            return " ".join(
+                f"{name}={short(value, 60)}" for name, value in shown.items() if value not in (None, "", [], {})
+            )

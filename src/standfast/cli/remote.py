@@ -18,7 +18,16 @@ from pydantic_core import from_json, to_json
 from standfast.cli.access import Wanted
 from standfast.cli.codes import Unreachable
 from standfast.cli.sse import Stream
-from standfast.errors import CallFailed, Misuse, RunIdTaken, StandfastError, StoreBusy, UnknownAgent, UnknownRun, WrongState
+from standfast.errors import (
+    CallFailed,
+    Misuse,
+    RunIdTaken,
+    StandfastError,
+    StoreBusy,
+    UnknownAgent,
+    UnknownRun,
+    WrongState,
+)
 from standfast.events import Event, RunCancelled, RunDone, RunFailed, TextDelta
 from standfast.records import ENDED, Answer, Json, Receipt, RunView
 from standfast.shapes import answer_from, event_from, receipt_from, said_from, view_from
@@ -173,7 +182,9 @@ class RemoteAccess:
         connection = self._connection()
         headers = self._headers() | ({} if body is None else {"Content-Type": "application/json"})
         try:
-            connection.request(method, self._url.path.rstrip("/") + path, None if body is None else to_json(body), headers)
+            connection.request(
+                method, self._url.path.rstrip("/") + path, None if body is None else to_json(body), headers
+            )
             response = connection.getresponse()
             raw = response.read()
         except (OSError, http.client.HTTPException) as error:

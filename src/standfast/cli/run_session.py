@@ -36,7 +36,15 @@ class Session:
     """One run, watched until it has ended, is held, or the person leaves."""
 
     def __init__(
-        self, runs: Runtime, handle: Handle[Any], *, by: str, names: Sequence[str], store: Path, as_json: bool, stays: bool
+        self,
+        runs: Runtime,
+        handle: Handle[Any],
+        *,
+        by: str,
+        names: Sequence[str],
+        store: Path,
+        as_json: bool,
+        stays: bool,
     ) -> None:
         self._runs = runs
         self._handle = handle
@@ -187,6 +195,7 @@ class Session:
         if not line:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             return
+        self._screen.typed()
         if self._open is not None:
             self._answering = asyncio.get_running_loop().create_task(self._answer(self._open, line.strip()))
 
@@ -207,9 +216,10 @@ class Session:
         view = await self._handle.view()
         receipt = None if view.status == "done" else await self._receipt(view)
         if self._as_json:
-            say_json({"run": view_json(view), "result": await self._result(view)} | (
-                {} if receipt is None else {"receipt": receipt_json(receipt)}
-            ))
+            say_json(
+                {"run": view_json(view), "result": await self._result(view)}
+                | ({} if receipt is None else {"receipt": receipt_json(receipt)})
+            )
             return
         if self._screen.live:
             self._story.stands(view)
@@ -225,7 +235,9 @@ class Session:
 
     def _leaving(self, view: RunView) -> None:
         if view.status == "paused":
-            self._screen.line(f"‖ {view.id} is paused ({', '.join(view.holds).replace('_', ' ')}); nothing is lost", "yellow")
+            self._screen.line(
+                f"‖ {view.id} is paused ({', '.join(view.holds).replace('_', ' ')}); nothing is lost", "yellow"
+            )
         else:
             waits = f", waiting for {view.waiting_for}" if view.waiting_for else ""
             self._screen.line(f"◐ {view.id} is {view.status}{waits}; no further call begins", "yellow")
@@ -260,5 +272,3 @@ def _ctrl_c() -> Generator[socket.socket, None, None]:
         signal.signal(signal.SIGINT, old)
         ours.close()
         signals.close()
-
-

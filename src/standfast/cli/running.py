@@ -97,11 +97,11 @@ def _typed(args: Json) -> dict[str, Any]:
 async def _taken_up(
     runs: Runtime, access: LocalAccess, given: str, agents: list[Agent[Any, Any]], more: dict[str, Any]
 ) -> Handle[Any]:
-    """The run to go on with: resumed if it is paused, driven if nobody drives it."""
+    """The run to go on with: resumed if it is paused; driven, also to the end of a stop, if nobody drives it."""
     view = await find(access, given)
     if view.agent not in {one.name for one in agents}:
         raise Misuse(f"run {view.id} is of agent {view.agent!r}", hint="name the code of that agent: MODULE:AGENT")
-    if ended(view.status) or view.status == "cancelling":
+    if ended(view.status):
         complain("\n".join(answer_lines("resume", TooLate(view.status), view, access.options)))
         raise click.exceptions.Exit(Code.TOO_LATE)
     args = {name: value for name, value in more.items() if value}

@@ -51,6 +51,10 @@ class Screen(Protocol):
         """The live part, from now on."""
         ...
 
+    def typed(self) -> None:
+        """A person has typed a line below everything."""
+        ...
+
 
 class PlainScreen:
     """Whole lines only, no colours."""
@@ -77,6 +81,9 @@ class PlainScreen:
 
     def bottom(self, lines: Sequence[str]) -> None:
         """Files have no live part."""
+
+    def typed(self) -> None:
+        """Nobody types into a file."""
 
     def _write(self, line: str) -> None:
         self._out.write(line.rstrip() + "\n")
@@ -112,8 +119,13 @@ class TerminalScreen:
             self._above([INDENT + text])
 
     def bottom(self, lines: Sequence[str]) -> None:
-        self._bottom = [harmless(line) for line in lines]
-        self._above([])
+        shown = [harmless(line) for line in lines]
+        if shown != self._bottom:
+            self._bottom = shown
+            self._above([])
+
+    def typed(self) -> None:
+        self._drawn += 1
 
     def _above(self, lines: Sequence[str]) -> None:
         """Write above the live part, and the live part anew."""

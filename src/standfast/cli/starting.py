@@ -9,7 +9,7 @@ import click
 
 from standfast.cli.access import Access, find
 from standfast.cli.local import LocalAccess
-from standfast.cli.options import JsonObject, JsonText, Label, Place, reaching, run_argument, text_of
+from standfast.cli.options import JsonObject, Label, Place, reaching, run_argument, text_of
 from standfast.cli.saying import tell
 from standfast.cli.verbs import asking, do
 from standfast.cli.words import status_words
@@ -64,7 +64,9 @@ def start(place: Place, agent: str, request_id: str | None, **given: Any) -> Non
     async def act(access: Access) -> tuple[RunView, str]:
         if ":" in agent:
             if not isinstance(access, LocalAccess):
-                raise Misuse("a server starts agents by their names", hint="standfast serve MODULE:AGENT knows the code")
+                raise Misuse(
+                    "a server starts agents by their names", hint="standfast serve MODULE:AGENT knows the code"
+                )
             return await access.start_agent(only_one(agent), args), access.options
         return await access.start(args), access.options
 
@@ -166,5 +168,7 @@ def merge_patch(old: Any, new: Any) -> Json:
         was = before.get(name)
         if name in before and was == value:
             continue
-        patch[name] = cast("Any", merge_patch(was, value)) if isinstance(was, dict) and isinstance(value, dict) else value
+        patch[name] = (
+            cast("Any", merge_patch(was, value)) if isinstance(was, dict) and isinstance(value, dict) else value
+        )
     return patch

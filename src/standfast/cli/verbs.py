@@ -65,9 +65,7 @@ async def carry_out(
     return answer, await access.view(view.id), receipt
 
 
-def tell_answer(
-    place: Place, options: str, verb: str, done: tuple[Answer, RunView, Receipt | None]
-) -> None:
+def tell_answer(place: Place, options: str, verb: str, done: tuple[Answer, RunView, Receipt | None]) -> None:
     """Say what became of a verb; a no ends the command with its code."""
     answer, view, receipt = done
     if place.json:

@@ -114,7 +114,10 @@ def budget_words(view: RunView) -> str:
     """The cap that is nearest, and what was spent: `tokens 312/2000 · cost 0.04`."""
     found = sorted(caps(view), key=lambda one: -one[1] / one[2])
     spent = view.spent
-    words = [f"{name} {spent_:.3g}/{cap:.4g}" if name == "cost" else f"{name} {spent_:.0f}/{cap:.0f}" for name, spent_, cap in found[:1]]
+    words = [
+        f"{name} {spent_:.3g}/{cap:.4g}" if name == "cost" else f"{name} {spent_:.0f}/{cap:.0f}"
+        for name, spent_, cap in found[:1]
+    ]
     if spent.tokens and not any(word.startswith("tokens") for word in words):
         words.append(count(spent.tokens, "token"))
     if spent.cost and not any(word.startswith("cost") for word in words):
@@ -137,12 +140,20 @@ def consequences(view: RunView) -> dict[Literal["pause", "redirect", "cancel"], 
     finished = count(view.step, "finished step")
     pause = {
         "queued": "holds it before it begins",
-        "running": f"waits for {effects[0].title or effects[0].tool}, then holds" if effects else "holds it here; nothing is lost",
+        "running": f"waits for {effects[0].title or effects[0].tool}, then holds"
+        if effects
+        else "holds it here; nothing is lost",
         "pausing": f"under way: {view.waiting_for or 'draining'}",
         "paused": "it is paused; resume goes on here",
     }.get(view.status, "too late")
     redirect = f"rewrites {short(item.title, 34)!r}" if item else "rewrites the next step"
-    undoes = f", undoes {effects[0].title or effects[0].tool} in progress" if effects else ", cuts what is in progress" if view.in_flight else ""
+    undoes = (
+        f", undoes {effects[0].title or effects[0].tool} in progress"
+        if effects
+        else ", cuts what is in progress"
+        if view.in_flight
+        else ""
+    )
     cancel = f"keeps {finished}{undoes}" if view.step else f"ends it{undoes}"
     if view.status == "cancelling":
         cancel = f"under way: {view.waiting_for or 'undoing'}"
@@ -212,7 +223,11 @@ def answer_lines(verb: str, answer: Answer, view: RunView, options: str = "") ->
         lines = [f"refused: {answer.why}"]
         return lines + [f"  {command(c.verb, view.id, c.args, options)}    # {c.label}" for c in answer.choices]
     if not isinstance(answer, Accepted):
-        after = "wait until it has settled" if answer.status == "cancelling" else "standfast fork goes on from one of its steps"
+        after = (
+            "wait until it has settled"
+            if answer.status == "cancelling"
+            else "standfast fork goes on from one of its steps"
+        )
         return [f"too late: the run is already {answer.status}", f"  {after}"]
     lines = [f"{verb} accepted: {view.id} is {status_words(view)}"]
     letter = next((one for one in view.mail if one.id == answer.mail), None)
@@ -241,7 +256,10 @@ def next_lines(view: RunView, options: str = "") -> list[str]:
         case "cancelling":
             return [f"what the stop did, once it has settled: standfast receipt {run} --wait{options}"]
         case "cancelled":
-            return [f"what the stop did: standfast receipt {run}{options}", f"take it up again: standfast fork {run}{options}"]
+            return [
+                f"what the stop did: standfast receipt {run}{options}",
+                f"take it up again: standfast fork {run}{options}",
+            ]
         case _:
             return []
 

@@ -27,7 +27,7 @@ class Bar(Vertical):
 
         def __init__(self, control: str) -> None:
             super().__init__()
-            self.control = control
+            self.which = control
 
     def __init__(self) -> None:
         super().__init__(id="bar")
@@ -38,7 +38,7 @@ class Bar(Vertical):
         self.can_force = False
 
     def compose(self) -> ComposeResult:
-        yield Static(id="state")
+        yield Static(id="status")
         with Horizontal(id="controls"):
             for control, label in (("pause", "Pause"), ("redirect", "Redirect"), ("cancel", "Cancel")):
                 with Vertical(classes="control"):
@@ -71,7 +71,7 @@ class Bar(Vertical):
             return
         words = consequences(view)
         over = view.status in ("cancelled", "done", "failed")
-        self.query_one("#state", Static).update(self._state(view))
+        self.query_one("#status", Static).update(self._state(view))
         pause = self.query_one("#pause", Button)
         pause.label = "Resume  p" if view.status == "paused" else "Pause  p"
         self.query_one("#redirect", Button).label = "Redirect  r"

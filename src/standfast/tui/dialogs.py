@@ -130,7 +130,12 @@ class RedirectDialog(Dialog):
             yield Static(Text(f"next: {item.title}" if item else "what the agent does next"))
             yield Input(value=item.title if item else "", placeholder="what to do instead", id="text", compact=True)
             with Vertical(classes="choices"):
-                yield Button("Now (Enter): the step in progress is taken again with it", id="now", compact=True, variant="primary")
+                yield Button(
+                    "Now (Enter): the step in progress is taken again with it",
+                    id="now",
+                    compact=True,
+                    variant="primary",
+                )
                 yield Button("After this step", id="next", compact=True)
                 if past:
                     yield Select(past, prompt="from an earlier step ...", id="from-step", compact=True)

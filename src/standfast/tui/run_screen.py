@@ -12,6 +12,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Button, DataTable, Input, Static, TabbedContent, TextArea
 
@@ -117,6 +118,8 @@ class RunScreen(Screen[None]):
                 await self._show(await self._access.view(self.run_id))
             except StandfastError as error:
                 self._notice(f"{error.message}; trying again", bad=True)
+            except NoMatches:
+                return  # the screen is being taken down
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._news.wait()
@@ -130,7 +133,9 @@ class RunScreen(Screen[None]):
         self.query_one(Plan).show(view)
         panes = self.query_one(Panes)
         panes.show(view)
-        self.query_one("#headline", Static).update(Text(f"{view.agent} · {view.id} · {self._access.where} · ? keys", no_wrap=True))
+        self.query_one("#headline", Static).update(
+            Text(f"{view.agent} · {view.id} · {self._access.where} · ? keys", no_wrap=True)
+        )
         self._show_needs(view)
         if view.seq != self._state_seq and not panes.editing:
             self._state_seq = view.seq
@@ -164,7 +169,7 @@ class RunScreen(Screen[None]):
     # --- what a person does ---------------------------------------------------------------------------
 
     def on_bar_pressed(self, event: Bar.Pressed) -> None:
-        match event.control:
+        match event.which:
             case "pause":
                 self.action_pause()
             case "redirect":
@@ -311,9 +316,9 @@ class RunScreen(Screen[None]):
         self.app.push_screen(RunScreen(self._access, view.id))
 
     def _notice(self, text: str, *, bad: bool = False) -> None:
-        notice = self.query_one("#notice", Static)
-        notice.set_class(bad, "bad")
-        notice.update(Text(short(text, 300)))
+        for notice in self.query("#notice").results(Static):  # none, once the screen is being taken down
+            notice.set_class(bad, "bad")
+            notice.update(Text(short(text, 300)))
 
 
 def _call_text(model: RunModel, key: str) -> str:
@@ -328,5 +333,3 @@ def _call_text(model: RunModel, key: str) -> str:
     parts.append(f"\narguments\n{json.dumps(call.args, indent=2, ensure_ascii=False)}")
     parts.append(f"\nresult\n{json.dumps(call.result, indent=2, ensure_ascii=False)}")
     return "\n".join(parts)
-
-
