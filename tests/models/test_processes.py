@@ -56,7 +56,7 @@ async def test_a_pause_from_another_process_reads_at_most_three_tokens_more(api:
         for trial in range(10):
             exchanges = api.server.exchanges
             exchanges.clear()
-            api.server.will(drips(every=0.1, token=TOKEN))
+            api.server.will(drips(every=0.2, token=TOKEN))
             run = await runs.start("talker", Talk(), id=f"run-{trial}")
             await eventually(lambda: exchanges and len(exchanges[0].tokens) >= 2, timeout=60)  # noqa: B023
             answer = await run.pause()
