@@ -21,6 +21,7 @@ from standfast import Runtime
 
 PORT = 8000
 SECONDS_TO_START = 60
+SECONDS_TO_END = 10
 
 
 def main() -> int:
@@ -57,9 +58,11 @@ def show(folder: Path, port: int, *, browser: bool) -> int:
             webbrowser.open(link)
         code = server.wait()
     except KeyboardInterrupt:
-        code = end(server)
-    except SystemExit:
         end(server)
+        code = 0
+    except SystemExit:
+        server.terminate()
+        server.wait()
         raise
     print("everything is kept: `make demo` goes on where it was")
     return code
@@ -92,11 +95,13 @@ def answers(url: str) -> bool:
         return False
 
 
-def end(server: subprocess.Popen[bytes]) -> int:
-    """Ctrl-C has reached the server too; a second one is not needed."""
-    if server.poll() is None:
+def end(server: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C in a terminal has reached the server too: it is asked once more only if it does not go."""
+    try:
+        server.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
         server.send_signal(signal.SIGTERM)
-    return server.wait()
+        server.wait()
 
 
 def free_port() -> int:

@@ -51,7 +51,7 @@ def build(into: Path) -> None:
     """Type check the source and build it into a folder."""
     lock, installed = HERE / "package-lock.json", HERE / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        npm("ci", "--no-audit", "--no-fund")
+        npm("install", "--no-save", "--no-audit", "--no-fund")
     npm("run", "--silent", "check")
     npm("run", "--silent", "build", "--", "--logLevel", "warn", STANDFAST_PAGE_OUT=str(into))
 

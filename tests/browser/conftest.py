@@ -123,6 +123,6 @@ def shots() -> Path:
 @pytest.fixture(scope="session")
 def axe() -> str:
     if not AXE.exists():
-        reason = "accessibility: axe-core not installed (npm ci in page/)"
+        reason = "accessibility: axe-core not installed (npm install in page/)"
         (pytest.fail if os.environ.get("STANDFAST_REQUIRE_TOOLS") else pytest.skip)(reason)
     return AXE.read_text()

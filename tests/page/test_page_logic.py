@@ -12,7 +12,7 @@ from tests.browser.serving import ROOT
 
 def test_the_page_passes_its_own_tests() -> None:
     if shutil.which("npm") is None or not (ROOT / "page" / "node_modules" / "vitest").exists():
-        reason = "the page's own tests: npm or its packages not installed (npm ci in page/)"
+        reason = "the page's own tests: npm or its packages not installed (npm install in page/)"
         (pytest.fail if os.environ.get("STANDFAST_REQUIRE_TOOLS") else pytest.skip)(reason)
     done = subprocess.run(
         ["npm", "--loglevel", "error", "test"],
