@@ -153,13 +153,16 @@ class Panes(Vertical):
                 scroll.scroll_end(animate=False)
         self._show_calls(model)
         log = self.query_one("#record-log", RichLog)
-        for line in list(model.record)[self._recorded - len(model.record) :] if self._recorded else model.record:
+        new = min(len(model.record), model.recorded - self._recorded)
+        for line in list(model.record)[len(model.record) - new :]:
             log.write(Text(line))
-        self._recorded = len(model.record)
+        self._recorded = model.recorded
 
     def _show_calls(self, model: RunModel) -> None:
         table = table_of(self, "#calls-table")
-        for call in model.calls.values():
+        changed = [call for id_ in model.changed_calls if (call := model.calls.get(id_)) is not None]
+        model.changed_calls.clear()
+        for call in sorted(changed, key=lambda call: call.began):
             status = Text(call.status, style=_CALLS.get(call.status, "yellow"))
             took = "" if call.seconds is None else f"{call.seconds:.1f} s"
             if call.id in table.rows:
