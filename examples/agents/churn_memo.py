@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 from examples.agents.thinking import thinker
 from examples.agents.world import folder, place, take_time
@@ -110,7 +111,12 @@ async def write_draft(month: str, text: str) -> str:
     return str(path)
 
 
-@tool(effect="irreversible", confirm=lambda to, text: f"Send the memo to {to}?")
+def question(args: dict[str, Any]) -> str:
+    """What a person is asked before the memo leaves."""
+    return f"Send the memo to {args['to']}?"
+
+
+@tool(effect="irreversible", confirm=question)
 async def send_memo(to: str, text: str) -> str:
     """Put the memo into the outbox; nobody takes it out again."""
     path = place("outbox", f"{idempotency_key()}.json")

@@ -46,9 +46,9 @@ class Review(BaseModel):
 @tool(effect="read")
 async def search(topic: str) -> list[str]:
     """What the catalogue has on a topic."""
-    for title in PAPERS:
+    for title, year in PAPERS.items():
         await take_time(0.3)
-        say(f"{title} ({PAPERS[title]})\n")
+        say(f"{title} ({year})\n")
     return list(PAPERS)
 
 

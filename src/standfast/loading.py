@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from standfast.agent import Agent, as_agent
 from standfast.errors import Misuse
@@ -38,5 +38,5 @@ def _agents_of(given: str) -> list[Agent[Any, Any]]:
         if not hasattr(thing, part):
             raise Misuse(f"there is no {name!r} in {module}", hint="write module:name of an agent in it")
         thing = getattr(thing, part)
-    many = cast("list[Any]", list(thing) if isinstance(thing, list | tuple) else [thing])  # pyright: ignore[reportUnknownArgumentType]
+    many: list[Any] = list(thing) if isinstance(thing, list | tuple) else [thing]  # pyright: ignore[reportUnknownArgumentType]
     return [as_agent(one) for one in many]

@@ -1,4 +1,4 @@
-"""`standfast run`: a live list of steps and what is said; Ctrl-C pauses, a second one leaves, cancel is a word (R1, R3)."""
+"""`standfast run`: steps and words, live; Ctrl-C pauses, a second one leaves, cancel is a word (R1, R3)."""
 
 from __future__ import annotations
 

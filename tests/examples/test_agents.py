@@ -1,4 +1,4 @@
-"""The whole story of each demo agent, with the scripted model: what people are promised to see, looked at in the world."""
+"""The whole story of each demo agent, with the scripted model: what it promises, looked at in the world."""
 
 from __future__ import annotations
 

@@ -232,10 +232,10 @@ async def test_thoughts_on_hold_are_shown_and_can_be_given_up_for_a_reason(runs:
         table.focus()
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, FrameDialog))
-        await pilot.click("#abandon")
+        app.screen.query_one("#abandon", Button).press()
         await until(pilot, lambda: "silently" in text(app, "#problem"))
         app.screen.query_one("#reason", Input).value = "nobody reads it"
-        await pilot.click("#abandon")
+        app.screen.query_one("#abandon", Button).press()
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and table.row_count == 1)
     given_up = [event async for event in _so_far(run) if event.type == "frame_abandoned"]
     assert [(event.goal, event.by, event.reason) for event in given_up] == [("report", "ann", "nobody reads it")]

@@ -53,7 +53,7 @@ class Access(Protocol):
         """What must be given on a command line to reach the same place."""
         ...
 
-    async def list(self, wanted: Wanted) -> list[RunView]:
+    async def list(self, wanted: Wanted) -> Sequence[RunView]:
         """Runs, newest first."""
         ...
 

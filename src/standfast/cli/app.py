@@ -82,10 +82,10 @@ def _say_version(context: click.Context, _: click.Parameter, wanted: bool) -> No
 class _Commands(click.Group):
     """Commands by what they are for; an error ends with its code and a line that says what to do."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return [*_COMMANDS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         where = _COMMANDS.get(cmd_name)
         if where is None:
             return None

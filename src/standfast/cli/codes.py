@@ -23,7 +23,7 @@ class Code(IntEnum):
     INTERRUPTED = 130  # Ctrl-C
 
 
-class Unreachable(StandfastError):
+class Unreachable(StandfastError):  # noqa: N818 - errors are named by the fact they state
     """The store or the server could not be reached; nothing was changed."""
 
 

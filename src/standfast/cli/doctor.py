@@ -218,7 +218,7 @@ def _held_by(tx: Tx, holders: set[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for id_, _, _ in tx.list_runs(status=LIVE, agent=None, labels=None, needs=None, limit=1_000_000, before=None):
         row = tx.run(id_)
-        if row is not None and row.holder in holders and row.holder is not None:
+        if row is not None and row.holder in holders:
             found.setdefault(row.holder, []).append(id_)
     return found
 

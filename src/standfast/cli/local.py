@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import builtins
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -42,7 +43,7 @@ SEARCHED = 2000
 
 
 @asynccontextmanager
-async def opened(store: Path, by: str, *, shown: Path | None = None) -> AsyncIterator[LocalAccess]:
+async def opened(store: Path, by: str, *, shown: Path | None = None) -> AsyncGenerator[LocalAccess, None]:
     """The runs of a store file; nothing is written until a verb is used."""
     async with Runtime(store, drive=False) as runs:
         yield LocalAccess(runs, store, by, shown or store)
@@ -79,7 +80,7 @@ class LocalAccess:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    async def list(self, wanted: Wanted) -> list[RunView]:
+    async def list(self, wanted: Wanted) -> builtins.list[RunView]:
         text = wanted.text.casefold()
         found = await self._runs.list(
             status=wanted.status or None,
@@ -96,7 +97,7 @@ class LocalAccess:
     async def state(self, run: str, step: int | None = None) -> Any:
         return _states.dump_python(await self.handle(run).state(step), mode="json")
 
-    async def transcript(self, run: str) -> list[Said]:
+    async def transcript(self, run: str) -> builtins.list[Said]:
         return await self.handle(run).transcript()
 
     async def receipt(self, run: str) -> Receipt | None:
@@ -114,19 +115,20 @@ class LocalAccess:
         self._there()
         return self._runs.read(lambda tx: load(tx, run)).doc.result
 
-    async def calls(self, run: str) -> list[Json]:
+    async def calls(self, run: str) -> builtins.list[Json]:
         self._there()
         return self._runs.read(lambda tx: [call_json(call) for call in tx.calls(load(tx, run).n)])
 
-    async def record(self, run: str, after: int = 0) -> list[Event]:
+    async def record(self, run: str, after: int = 0) -> builtins.list[Event]:
         self._there()
-        found: list[Event] = []
+        found: builtins.list[Event] = []
         n = self._runs.read(lambda tx: load(tx, run).n)
         while page := self._runs.read(lambda tx: tx.record(n, after)):  # noqa: B023 - called at once
-            for after, events in page:
+            for _, events in page:
                 for event in events:
                     event.run = run
                     found.append(event)
+            after = page[-1][0]
         return found
 
     async def events(self, run: str, after: int = 0) -> AsyncGenerator[Event | TextDelta, None]:
@@ -144,11 +146,11 @@ class LocalAccess:
         with self._runs.hub.waiting(None, steps=True) as waiter:
             await waiter.wait(seconds)
 
-    async def agents(self) -> list[Json]:
+    async def agents(self) -> builtins.list[Json]:
         if not self._store.exists():
             return []
 
-        def look(tx: Tx) -> list[Json]:
+        def look(tx: Tx) -> builtins.list[Json]:
             driven = {name for lease in tx.leases() if not proven_dead(lease) for name in lease.agents}
             contracts = {name: tx.contract_of(name) for name in sorted(driven)}
             return [_agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
@@ -195,8 +197,6 @@ def ids_in(store: Path) -> list[str]:
 
     async def look() -> list[str]:
         async with Runtime(store, drive=False) as runs:
-            if not store.exists():
-                return []
 
             def named(tx: Tx) -> list[str]:
                 found = tx.list_runs(status=None, agent=None, labels=None, needs=None, limit=SEARCHED, before=None)
@@ -204,7 +204,7 @@ def ids_in(store: Path) -> list[str]:
 
             try:
                 return runs.read(named)
-            except UnknownRun:  # a file without tables: somebody is just making it
+            except UnknownRun:  # no file, or one without tables
                 return []
 
     return asyncio.run(look())

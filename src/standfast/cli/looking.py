@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import click
 
@@ -172,4 +172,4 @@ def _tell(event: Any, as_json: bool) -> None:
     if as_json:
         say_json(event_json(event))
     else:
-        tell(cast("str", event_line(event)))
+        tell(event_line(event))

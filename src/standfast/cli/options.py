@@ -137,12 +137,12 @@ def reaching(command: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-class RunId(click.ParamType):
+class RunId(click.ParamType[str]):
     """A run's id, or enough of it."""
 
     name = "run"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """The runs in the store; a server is not asked, and what cannot be read completes to nothing."""
         store = ctx.params.get("store") or Path(os.environ.get("STANDFAST_STORE") or STORE)
         try:
@@ -156,7 +156,7 @@ class RunId(click.ParamType):
 run_argument = click.argument("run", type=RunId(), metavar="RUN")
 
 
-class JsonText(click.ParamType):
+class JsonText(click.ParamType[Any]):
     """JSON, as text or as @FILE."""
 
     name = "json"
@@ -183,7 +183,7 @@ class JsonObject(JsonText):
         return found  # pyright: ignore[reportUnknownVariableType]
 
 
-class Label(click.ParamType):
+class Label(click.ParamType[tuple[str, str]]):
     """name=value."""
 
     name = "label"

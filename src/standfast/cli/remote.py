@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import http.client
 import ipaddress
 import json
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
@@ -28,8 +29,8 @@ from standfast.errors import (
     UnknownRun,
     WrongState,
 )
-from standfast.events import Event, RunCancelled, RunDone, RunFailed, TextDelta
-from standfast.records import ENDED, Answer, Json, Receipt, RunView
+from standfast.events import Event, MailReturned, PersonActed, RunCancelled, RunDone, RunFailed, TextDelta
+from standfast.records import ENDED, Accepted, Answer, Json, Receipt, Refused, RunView
 from standfast.shapes import answer_from, event_from, receipt_from, said_from, view_from
 from standfast.transcripts import Said
 
@@ -41,7 +42,7 @@ _KINDS: dict[str, type[StandfastError]] = {
 
 
 @asynccontextmanager
-async def opened(url: str, token: str | None, *, insecure: bool = False) -> AsyncIterator[RemoteAccess]:
+async def opened(url: str, token: str | None, *, insecure: bool = False) -> AsyncGenerator[RemoteAccess, None]:
     """The runs of a server."""
     yield RemoteAccess(url, token, insecure=insecure)
 
@@ -63,7 +64,7 @@ class RemoteAccess:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    async def list(self, wanted: Wanted) -> list[RunView]:
+    async def list(self, wanted: Wanted) -> builtins.list[RunView]:
         query: dict[str, Any] = {"limit": wanted.limit}
         if wanted.status:
             query["status"] = ",".join(wanted.status)
@@ -84,7 +85,7 @@ class RemoteAccess:
     async def state(self, run: str, step: int | None = None) -> Any:
         return await self._get(f"{_path(run)}/state", {} if step is None else {"step": step})
 
-    async def transcript(self, run: str) -> list[Said]:
+    async def transcript(self, run: str) -> builtins.list[Said]:
         return said_from((await self._get(f"{_path(run)}/transcript"))["transcript"])
 
     async def receipt(self, run: str) -> Receipt | None:
@@ -101,11 +102,11 @@ class RemoteAccess:
         _raise_for(status, body)
         return body["result"]
 
-    async def calls(self, run: str) -> list[Json]:
-        return cast("list[Json]", (await self._get(f"{_path(run)}/calls"))["calls"])
+    async def calls(self, run: str) -> builtins.list[Json]:
+        return cast("builtins.list[Json]", (await self._get(f"{_path(run)}/calls"))["calls"])
 
-    async def record(self, run: str, after: int = 0) -> list[Event]:
-        found: list[Event] = []
+    async def record(self, run: str, after: int = 0) -> builtins.list[Event]:
+        found: builtins.list[Event] = []
         while page := (await self._get(f"{_path(run)}/record", {"after": after}))["events"]:
             found += [cast("Event", event_from(event)) for event in page]
             after = found[-1].seq
@@ -131,8 +132,8 @@ class RemoteAccess:
             except TimeoutError:
                 return
 
-    async def agents(self) -> list[Json]:
-        return cast("list[Json]", (await self._get("/api/agents"))["agents"])
+    async def agents(self) -> builtins.list[Json]:
+        return cast("builtins.list[Json]", (await self._get("/api/agents"))["agents"])
 
     # --- doing ------------------------------------------------------------------------------------
 
@@ -144,9 +145,22 @@ class RemoteAccess:
         return answer_from(body)
 
     async def perform(self, run: str, tool: str, args: Json, reason: str) -> Any:
-        status, body = await self._ask("POST", f"{_path(run)}/perform", {"tool": tool, "args": args, "reason": reason})
-        _raise_for(status, body)
-        return body.get("result")
+        answer = await self.verb(run, "perform", {"tool": tool, "args": args, "reason": reason})
+        if not isinstance(answer, Accepted):
+            why = answer.why if isinstance(answer, Refused) else f"the run is {answer.status}"
+            raise Misuse(f"{tool} was not performed: {why}", hint="take-over first")
+        stream = self.events(run, max(0, answer.seq - 1))
+        try:
+            async for event in stream:
+                if isinstance(event, PersonActed) and event.order == answer.mail:
+                    if event.error:
+                        raise CallFailed(event.message, type=event.error, call=event.call)
+                    return event.result
+                if isinstance(event, MailReturned) and event.mail == answer.mail:
+                    break
+        finally:
+            await stream.aclose()
+        raise Misuse(f"{tool} was not performed: the run has ended or was handed back", hint="see standfast show")
 
     async def start(self, args: Json) -> RunView:
         status, body = await self._ask("POST", "/api/runs", args)
@@ -199,7 +213,7 @@ class RemoteAccess:
             ) from error
 
     @asynccontextmanager
-    async def _stream(self, path: str) -> AsyncIterator[Stream]:
+    async def _stream(self, path: str) -> AsyncGenerator[Stream, None]:
         connection = self._connection()
         headers = self._headers() | {"Accept": "text/event-stream"}
         stream = Stream(connection, self._url.path.rstrip("/") + path, headers, self._lost)
@@ -213,7 +227,7 @@ class RemoteAccess:
 
     def _lost(self, error: Exception) -> Unreachable:
         return Unreachable(
-            f"{self.where} cannot be reached: {error or type(error).__name__}",
+            f"{self.where} cannot be reached: {str(error) or type(error).__name__}",
             hint="is the server running (standfast serve), and is the address right? Its runs are not touched by this",
         )
 

@@ -257,13 +257,17 @@ class Session:
         return row.doc.result
 
 
+def _nothing(signal: int, frame: Any, /) -> None:
+    """The byte in the socket says it all."""
+
+
 @contextmanager
 def _ctrl_c() -> Generator[socket.socket, None, None]:
     """A socket that a byte comes out of for every Ctrl-C, also while Python code of this thread never returns."""
     ours, signals = socket.socketpair()
     ours.setblocking(False)
     signals.setblocking(False)
-    old = signal.signal(signal.SIGINT, lambda *_: None)
+    old = signal.signal(signal.SIGINT, _nothing)
     old_fd = signal.set_wakeup_fd(signals.fileno(), warn_on_full_buffer=False)
     try:
         yield ours

@@ -65,7 +65,7 @@ class PlainScreen:
         self._out = out or sys.stdout
         self._text = ""
 
-    def line(self, text: str, colour: Colour | None = None) -> None:
+    def line(self, text: str, colour: Colour | None = None) -> None:  # noqa: ARG002 - files have no colours
         self.end_stream()
         self._write(harmless(text))
 

@@ -8,7 +8,7 @@ import http.client
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 from standfast.errors import StandfastError
 
@@ -62,8 +62,8 @@ class Stream:
     def _read(self) -> None:
         try:
             self._connection.connect()
-            self._socket = self._connection.sock
-            self._socket.settimeout(SILENT_SECONDS)
+            self._socket = found = cast("socket.socket", self._connection.sock)
+            found.settimeout(SILENT_SECONDS)
             self._connection.request("GET", self._path, headers=self._headers)
             response = self._connection.getresponse()
             with response:

@@ -110,11 +110,13 @@ class Story:
                 return [(f"◐ pause asked{_by(event.by, event.reason)}{waits}", "yellow")]
             case ev.RunPaused():
                 why = joined([", ".join(event.holds).replace("_", " "), event.text], ": ")
-                left = [(f"  ! still running: {one}", "red") for one in event.residue]
-                return [(f"‖ paused ({why})", "yellow"), *left]
+                lines: list[tuple[str, Colour | None]] = [(f"‖ paused ({why})", "yellow")]
+                return lines + [(f"  ! still running: {one}", "red") for one in event.residue]
             case ev.ResumeAsked():
-                changed = [(f"  what you changed: {event.changed}", "cyan")] if event.changed else []
-                return [(f"▶ resumed{_by(event.by, event.reason)}", "green"), *changed]
+                resumed: list[tuple[str, Colour | None]] = [(f"▶ resumed{_by(event.by, event.reason)}", "green")]
+                if event.changed:
+                    resumed.append((f"  what you changed: {event.changed}", "cyan"))
+                return resumed
             case ev.CancelAsked():
                 flight = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
                 return [(f"◓ cancel asked{_by(event.by, event.reason)}{flight}", "red")]

@@ -51,7 +51,7 @@ waiting = click.option("--wait", is_flag=True, help="Until it has settled; then 
 
 async def settled(access: Access, run: str) -> Receipt:
     """The receipt, once nothing of the run is running."""
-    while (found := await access.receipt(run)) is None:
+    while (found := await access.receipt(run)) is None:  # noqa: ASYNC110 - a server tells nobody
         await asyncio.sleep(WAIT_SECONDS)
     return found
 

@@ -62,4 +62,4 @@ class WatchApp(App[None]):
         self.exit()
 
     def action_help(self) -> None:
-        self.push_screen(TextDialog("keys", HELP))
+        _ = self.push_screen(TextDialog("keys", HELP))

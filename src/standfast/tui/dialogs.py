@@ -27,7 +27,11 @@ class Dialog(ModalScreen[Asked | None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "close", "Close")]
 
     def action_close(self) -> None:
-        self.dismiss(None)
+        self.end_with(None)
+
+    def end_with(self, asked: Asked | None) -> None:
+        """Close; nothing waits for the box to be gone."""
+        _ = self.dismiss(asked)
 
 
 class NeedDialog(Dialog):
@@ -68,7 +72,8 @@ class NeedDialog(Dialog):
         first.first().focus()
 
     def _args(self) -> Any:
-        return next((c.args["args"] for c in self.need.choices if isinstance(c, Choice) and "args" in c.args), {})
+        offered: list[Any] = [c.args["args"] for c in self.need.choices if isinstance(c, Choice) and "args" in c.args]
+        return offered[0] if offered else {}
 
     def _reason(self) -> Json:
         found = self.query("#reason").results(Input)
@@ -77,7 +82,7 @@ class NeedDialog(Dialog):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "answer" and event.value:
-            self.dismiss(("answer", {"call_id": self.need.call, "value": self._meant(event.value)}))
+            self.end_with(("answer", {"call_id": self.need.call, "value": self._meant(event.value)}))
 
     def _meant(self, typed: str) -> Any:
         options = [option for option in self.need.choices if str(option) == typed]
@@ -86,7 +91,7 @@ class NeedDialog(Dialog):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         name = event.button.id or ""
         if name == "later":
-            self.dismiss(None)
+            self.end_with(None)
         elif name == "changed":
             self._with_changes()
         else:
@@ -101,7 +106,7 @@ class NeedDialog(Dialog):
             except ValueError as error:
                 self._problem(f"the result is not JSON: {error}")
                 return
-        self.dismiss((verb, {**args, **self._reason()}))
+        self.end_with((verb, {**args, **self._reason()}))
 
     def _with_changes(self) -> None:
         try:
@@ -109,7 +114,7 @@ class NeedDialog(Dialog):
         except ValueError as error:
             self._problem(f"this is not JSON: {error}")
             return
-        self.dismiss(("approve", {"call_id": self.need.call, "args": args, **self._reason()}))
+        self.end_with(("approve", {"call_id": self.need.call, "args": args, **self._reason()}))
 
     def _problem(self, text: str) -> None:
         self.query_one("#problem", Static).update(Text(text))
@@ -153,9 +158,10 @@ class RedirectDialog(Dialog):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         match event.button.id:
             case "close":
-                self.dismiss(None)
+                self.end_with(None)
             case "from":
-                chosen = self.query_one("#from-step", Select).value
+                select: Select[str] = self.query_one("#from-step", Select)  # pyright: ignore[reportUnknownVariableType]
+                chosen = select.value
                 if chosen is Select.NULL:
                     self.query_one("#problem", Static).update("choose the step first")
                 else:
@@ -166,7 +172,7 @@ class RedirectDialog(Dialog):
     def _send(self, more: Json) -> None:
         text = self.query_one("#text", Input).value.strip()
         if text:
-            self.dismiss(("redirect", {"text": text, **more}))
+            self.end_with(("redirect", {"text": text, **more}))
         else:
             self.query_one("#problem", Static).update("say what it should do")
 
@@ -196,13 +202,13 @@ class FrameDialog(Dialog):
         frame, reason = self._frame.get("id"), self.query_one("#reason", Input).value.strip()
         match event.button.id:
             case "return":
-                self.dismiss(("return_to", {"frame": frame, **({"reason": reason} if reason else {})}))
+                self.end_with(("return_to", {"frame": frame, **({"reason": reason} if reason else {})}))
             case "abandon" if reason:
-                self.dismiss(("abandon", {"frame": frame, "reason": reason}))
+                self.end_with(("abandon", {"frame": frame, "reason": reason}))
             case "abandon":
                 self.query_one("#problem", Static).update("nothing is given up silently: say why")
             case _:
-                self.dismiss(None)
+                self.end_with(None)
 
 
 class TextDialog(Dialog):
@@ -223,4 +229,4 @@ class TextDialog(Dialog):
                 yield Button("close (Esc)", id="close", compact=True)
 
     def on_button_pressed(self) -> None:
-        self.dismiss(None)
+        self.end_with(None)

@@ -55,6 +55,8 @@ class RunModel:
     calls: dict[str, CallLine] = field(default_factory=dict[str, CallLine])
     speeches: list[Speech] = field(default_factory=list[Speech])
     record: deque[str] = field(default_factory=lambda: deque[str](maxlen=MOST_LINES))
+    recorded: int = 0  # lines of the record so far, also those that have given way
+    changed_calls: set[str] = field(default_factory=set[str])  # since the screen was last drawn
     _speaking: dict[tuple[str, str], Speech] = field(default_factory=dict[tuple[str, str], Speech])
 
     def take(self, event: Event | TextDelta) -> None:
@@ -69,6 +71,10 @@ class RunModel:
             self._say(event.call, event.channel, event.offset, event.text)
             return
         self.record.append(harmless(event_line(event)))
+        self.recorded += 1
+        call: str | None = getattr(event, "call", None)
+        if call is not None:
+            self.changed_calls.add(call)
         self._change(event)
 
     def _change(self, event: Event) -> None:

@@ -13,6 +13,7 @@ from textual.widgets import Button, DataTable, RichLog, Static, TabbedContent, T
 from standfast.cli.pages import frame_words, receipt_page
 from standfast.cli.words import PLAN_SHAPES, flying, short
 from standfast.records import Receipt, RunView
+from standfast.tui.apps import table_of
 from standfast.tui.model import RunModel
 
 PANES: Final = ("output", "calls", "thoughts", "mail", "state", "receipt", "record")
@@ -77,23 +78,24 @@ class Panes(Vertical):
                 yield RichLog(id="record-log", wrap=True)
 
     def on_mount(self) -> None:
-        calls = self.query_one("#calls-table", DataTable)
+        calls = table_of(self, "#calls-table")
         for name in ("call", "effect", "status", "took"):
             calls.add_column(name, key=name)
-        self.query_one("#frames-table", DataTable).add_column("thought", key="thought")
+        frames = table_of(self, "#frames-table")
+        frames.add_column("thought", key="thought")
         self.query_one("#save").display = False
 
     # --- from the view ------------------------------------------------------------------------------
 
     def show(self, view: RunView) -> None:
         """Thoughts and mail as they are now."""
-        frames = self.query_one("#frames-table", DataTable)
+        frames = table_of(self, "#frames-table")
         at = frames.cursor_row
         frames.clear()
         for frame in view.frames:
             held = frame.get("status") == "held"
             frames.add_row(Text(frame_words(frame), style="magenta" if held else "bold"), key=str(frame.get("id")))
-        if at is not None and frames.row_count:  # pyright: ignore[reportUnnecessaryComparison]
+        if frames.row_count:
             frames.move_cursor(row=min(at, frames.row_count - 1))
         self.query_one("#no-frames").display = not view.frames
         text = Text()
@@ -151,13 +153,16 @@ class Panes(Vertical):
                 scroll.scroll_end(animate=False)
         self._show_calls(model)
         log = self.query_one("#record-log", RichLog)
-        for line in list(model.record)[self._recorded - len(model.record) :] if self._recorded else model.record:
+        new = min(len(model.record), model.recorded - self._recorded)
+        for line in list(model.record)[len(model.record) - new :]:
             log.write(Text(line))
-        self._recorded = len(model.record)
+        self._recorded = model.recorded
 
     def _show_calls(self, model: RunModel) -> None:
-        table = self.query_one("#calls-table", DataTable)
-        for call in model.calls.values():
+        table = table_of(self, "#calls-table")
+        changed = [call for id_ in model.changed_calls if (call := model.calls.get(id_)) is not None]
+        model.changed_calls.clear()
+        for call in sorted(changed, key=lambda call: call.began):
             status = Text(call.status, style=_CALLS.get(call.status, "yellow"))
             took = "" if call.seconds is None else f"{call.seconds:.1f} s"
             if call.id in table.rows:

@@ -23,6 +23,7 @@ from standfast.cli.words import answer_lines, ended, short
 from standfast.errors import Misuse, StandfastError
 from standfast.events import TextDelta, TextFlushed
 from standfast.records import Json, RunView
+from standfast.tui.apps import app_of
 from standfast.tui.bar import Bar
 from standfast.tui.dialogs import Asked, Dialog, FrameDialog, NeedDialog, RedirectDialog, TextDialog
 from standfast.tui.model import RunModel
@@ -153,8 +154,9 @@ class RunScreen(Screen[None]):
         banner.display = bool(view.needs)
         if not view.needs:
             return
-        more = f" (and {len(view.needs) - 1} more)" if len(view.needs) > 1 else ""
-        banner.update(Text(f"⌨ needs you: {view.needs[0].kind}: {short(view.needs[0].text, 200)}{more} · a answers"))
+        first, *others = view.needs
+        more = f" (and {len(others)} more)" if others else ""
+        banner.update(Text(f"⌨ needs you: {first.kind}: {short(first.text, 200)}{more} · a answers"))
         fresh = next((need for need in view.needs if need.id not in self._offered), None)
         typing = isinstance(self.focused, Input | TextArea)
         if fresh is not None and self.is_current and not typing:
@@ -235,7 +237,7 @@ class RunScreen(Screen[None]):
             self._state_seq = -1
             self.query_one(Panes).query_one("#output-scroll").focus()
         else:
-            self.app.pop_screen()
+            _ = app_of(self).pop_screen()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "message" and event.value.strip():
@@ -263,9 +265,10 @@ class RunScreen(Screen[None]):
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         key = str(event.row_key.value)
-        if event.data_table.id == "calls-table" and key in self.model.calls:
-            self.app.push_screen(TextDialog(self.model.calls[key].name, _call_text(self.model, key)))
-        elif event.data_table.id == "frames-table" and self.view is not None:
+        table = event.data_table.id  # pyright: ignore[reportUnknownMemberType]
+        if table == "calls-table" and key in self.model.calls:
+            _ = app_of(self).push_screen(TextDialog(self.model.calls[key].name, _call_text(self.model, key)))
+        elif table == "frames-table" and self.view is not None:
             frame = next((one for one in self.view.frames if one.get("id") == key), None)
             if frame is not None:
                 self._ask(FrameDialog(frame))
@@ -275,7 +278,7 @@ class RunScreen(Screen[None]):
             if asked is not None:
                 self._do(*asked)
 
-        self.app.push_screen(dialog, carry_out)
+        _ = app_of(self).push_screen(dialog, carry_out)
 
     @work(group="verbs")
     async def _do(self, verb: str, args: Json) -> None:
@@ -313,7 +316,7 @@ class RunScreen(Screen[None]):
         except StandfastError as error:
             self._notice(str(error), bad=True)
             return
-        self.app.push_screen(RunScreen(self._access, view.id))
+        _ = app_of(self).push_screen(RunScreen(self._access, view.id))
 
     def _notice(self, text: str, *, bad: bool = False) -> None:
         for notice in self.query("#notice").results(Static):  # none, once the screen is being taken down

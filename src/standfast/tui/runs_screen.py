@@ -18,6 +18,7 @@ from standfast.cli.pages import by_urgency, run_row
 from standfast.cli.words import answer_lines, count, look_of
 from standfast.errors import StandfastError
 from standfast.records import Json, RunView
+from standfast.tui.apps import app_of, table_of
 from standfast.tui.run_screen import RunScreen
 
 ARMED_SECONDS = 3.0
@@ -51,7 +52,7 @@ class RunsScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        table = self.query_one(DataTable)
+        table = table_of(self, "#runs")
         for name in COLUMNS:
             table.add_column(name, key=name)
         self.query_one("#search").display = False
@@ -73,7 +74,7 @@ class RunsScreen(Screen[None]):
         """The list as it is now; the cursor stays on its run."""
         views = by_urgency(await self._access.list(Wanted(text=self._text, limit=200)))
         self._views = {view.id: view for view in views}
-        table = self.query_one(DataTable)
+        table = table_of(self, "#runs")
         chosen = self.chosen()
         table.clear()
         for view in views:
@@ -87,14 +88,14 @@ class RunsScreen(Screen[None]):
             table.move_cursor(row=table.get_row_index(chosen.id))
         needing = sum(bool(view.needs) for view in views)
         self._headline(f"{count(len(views), 'run')}" + (f" · {needing} need you" if needing else ""))
-        self.app.title = f"({needing}) standfast" if needing else "standfast"
+        app_of(self).title = f"({needing}) standfast" if needing else "standfast"
 
     def _headline(self, words: str) -> None:
         self.query_one("#headline", Static).update(Text(f"standfast · {self._access.where} · {words}"))
 
     def chosen(self) -> RunView | None:
         """The run under the cursor."""
-        table = self.query_one(DataTable)
+        table = table_of(self, "#runs")
         if not table.row_count:
             return None
         key = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
@@ -106,7 +107,7 @@ class RunsScreen(Screen[None]):
     def action_open(self) -> None:
         view = self.chosen()
         if view is not None:
-            self.app.push_screen(RunScreen(self._access, view.id))
+            _ = app_of(self).push_screen(RunScreen(self._access, view.id))
 
     def action_search(self) -> None:
         search = self.query_one("#search", Input)
