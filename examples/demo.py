@@ -17,6 +17,7 @@ from pathlib import Path
 
 from examples.agents import churn, literature
 from examples.agents.thinking import has_local_model
+
 from standfast import Runtime
 
 PORT = 8000
@@ -45,7 +46,11 @@ def show(folder: Path, port: int, *, browser: bool) -> int:
         server = subprocess.Popen(
             [*command, "--store", str(store), "--port", str(port)], env=environment, stdout=log, stderr=log
         )
-    signal.signal(signal.SIGTERM, lambda *_: server.send_signal(signal.SIGTERM))
+
+    def pass_on(number: int, _: object) -> None:
+        server.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)
     address = f"http://127.0.0.1:{port}"
     try:
         asyncio.run(begin(server, address, store))
