@@ -156,7 +156,7 @@ def consequences(view: RunView) -> dict[Literal["pause", "redirect", "cancel"], 
     )
     cancel = f"keeps {finished}{undoes}" if view.step else f"ends it{undoes}"
     if view.status == "cancelling":
-        cancel = f"under way: {view.waiting_for or 'undoing'}"
+        redirect, cancel = "too late: it is being cancelled", f"under way: {view.waiting_for or 'undoing'}"
     if view.status in ("cancelled", "done", "failed"):
         redirect = cancel = "too late: fork it instead"
     return {"pause": pause, "redirect": redirect, "cancel": cancel}

@@ -47,7 +47,7 @@ class NeedDialog(Dialog):
         need = self.need
         with VerticalScroll(classes="box"):
             yield Label(f"needs you: {need.kind}", classes="title")
-            yield Static(Text(need.text))
+            yield Static(Text(short(need.text, 160) if need.kind == "approval" else need.text))  # arguments follow
             if need.kind == "approval":
                 yield Label("arguments (change them if you like)")
                 yield TextArea(json.dumps(self._args(), indent=2, ensure_ascii=False), id="arguments", compact=True)
@@ -67,9 +67,10 @@ class NeedDialog(Dialog):
             yield Static("", id="problem", classes="problem")
 
     def on_mount(self) -> None:
-        """The first choice has the focus, never the text: a key typed for the run below does no harm here."""
-        first = self.query("#answer") if not self._choices else self.query("#choice-0")
-        first.first().focus()
+        """It may come up under somebody's fingers: Enter typed for the run below approves and settles nothing."""
+        asks = self.need.kind == "question"
+        first = "#later" if not asks else "#choice-0" if self._choices else "#answer"
+        self.query_one(first).focus()
 
     def _args(self) -> Any:
         offered: list[Any] = [c.args["args"] for c in self.need.choices if isinstance(c, Choice) and "args" in c.args]
