@@ -55,8 +55,8 @@ def test_a_record_that_was_changed_from_outside_is_found(store: Path) -> None:
     """R32: the chain tells."""
     with sqlite3.connect(store) as connection:
         changed = connection.execute(
-            "UPDATE record SET body = replace(body, 'run_started', 'run_startle') "
-            "WHERE rowid = (SELECT min(rowid) FROM record)"
+            "UPDATE record SET body = replace(body, 'run_started', 'run_startle')"
+            " WHERE rowid = (SELECT min(rowid) FROM record)"
         )
         assert changed.rowcount == 1
     connection.close()

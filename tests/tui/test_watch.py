@@ -69,7 +69,7 @@ async def test_the_bar_says_what_each_control_would_do(runs: Runtime, watching: 
         assert "keeps 1 finished step" in text(app, "#cancel-words")
         assert "✔ Write a draft" in text(app, "#plan-text")
         assert "▶ Read it aloud" in text(app, "#plan-text")
-        assert "Instruction: Read it aloud." in text(app, "#output-text")
+        await until(pilot, lambda: "Instruction: Read it aloud." in text(app, "#output-text"))
 
 
 async def test_p_pauses_and_p_resumes(runs: Runtime, watching: Watching) -> None:
