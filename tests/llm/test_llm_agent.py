@@ -551,7 +551,11 @@ def test_what_makes_no_agent_is_said_at_once(given: Any) -> None:
     assert error.value.hint
 
 
-@pytest.mark.parametrize("given", [{"log": [object()]}, {"tools": None}, {"system": 5}, {"log": "\ud800"}], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [{"log": [object()]}, {"tools": None}, {"system": 5}, {"log": "\ud800"}],
+    ids=["an object", "no tools", "a number", "half a character"],
+)
 def test_what_makes_no_question_is_said_at_once(given: Any) -> None:
     with pytest.raises((Misuse, NotStorable)) as error:
         models.scripted("x")(**{"log": "x", **given})

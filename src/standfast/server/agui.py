@@ -27,7 +27,8 @@ from standfast.server.problems import Problem, problem_of
 from standfast.server.reading import Filter
 from standfast.server.sse import Stream
 from standfast.server.surface import Surface, allow, parsed
-from standfast.server.wire import encode, view_json
+from standfast.server.wire import encode
+from standfast.shapes import view_json
 
 THREAD: Final = "agui.thread"
 FIRST: Final = "agui.message"  # the message a run began with

@@ -23,7 +23,8 @@ from standfast.hub import Waiter
 from standfast.records import ENDED
 from standfast.runtime import Runtime
 from standfast.server.reading import Filter, Reader
-from standfast.server.wire import encode, event_json, view_json
+from standfast.server.wire import encode
+from standfast.shapes import event_json, view_json
 from standfast.views import readable_view
 
 log = logging.getLogger("standfast")

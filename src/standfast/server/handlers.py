@@ -22,7 +22,8 @@ from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Filter
 from standfast.server.surface import Surface, allow
 from standfast.server.verbs import Count, Key, Step
-from standfast.server.wire import encode, event_json, parse, receipt_json, said_json, view_json
+from standfast.server.wire import encode, parse
+from standfast.shapes import event_json, receipt_json, said_json, view_json
 from standfast.stops import receipt
 from standfast.transcripts import transcript_of
 

@@ -17,7 +17,7 @@ from standfast.errors import StandfastError
 from standfast.json_values import fingerprint
 from standfast.runtime import Runtime
 from standfast.server.reading import Filter, Reader
-from standfast.server.wire import view_json
+from standfast.shapes import view_json
 
 log = logging.getLogger("standfast")
 

@@ -18,7 +18,8 @@ from standfast.server.feeds import Feeds, Told
 from standfast.server.problems import Problem, problem_of
 from standfast.server.surface import Surface, allow
 from standfast.server.verbs import BIGGEST
-from standfast.server.wire import delta_json, encode, event_json
+from standfast.server.wire import delta_json, encode
+from standfast.shapes import event_json
 
 KEEP_ALIVE = 15.0
 ALL_GAP = 0.05

@@ -21,7 +21,8 @@ from standfast.server.feeds import Feeds
 from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Reader
 from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
-from standfast.server.wire import answer_json, said_no, view_json
+from standfast.server.wire import said_no
+from standfast.shapes import answer_json, view_json
 
 M = TypeVar("M", bound=BaseModel)
 

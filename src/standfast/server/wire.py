@@ -1,74 +1,24 @@
-"""How runs, events and answers are written as JSON: as they are in Python, snake_case."""
+"""What goes over the wire beside the shapes of runs and events: live text, refusals, and bodies of requests."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from standfast.errors import NotStorable
-from standfast.events import Event, TextDelta, plain
+from standfast.events import TextDelta
 from standfast.json_values import is_array, is_object
-from standfast.records import Accepted, Answer, CheckAgain, Happened, NotHappened, Receipt, Refused, RunView
+from standfast.records import Accepted, Answer, Refused
 from standfast.server.problems import Problem
-from standfast.transcripts import Said
-
-_views: TypeAdapter[RunView] = TypeAdapter(RunView)
-_receipts: TypeAdapter[Receipt] = TypeAdapter(Receipt)
-_said: TypeAdapter[list[Said]] = TypeAdapter(list[Said])
-_answers: TypeAdapter[Answer] = TypeAdapter(Answer)
-_deltas: TypeAdapter[TextDelta] = TypeAdapter(TextDelta)
+from standfast.shapes import answer_json
 
 DEEPEST = 60  # levels of a request; what is stored must be readable inside other documents
-
-
-def view_json(view: RunView) -> dict[str, Any]:
-    """A run; what a person may decide about a doubt is told by its word."""
-    body = cast("dict[str, Any]", _views.dump_python(view, mode="json"))
-    for need, shown in zip(view.needs, body["needs"], strict=True):
-        shown["choices"] = [
-            _choice_json(choice, as_it_is) for choice, as_it_is in zip(need.choices, shown["choices"], strict=True)
-        ]
-    return body
-
-
-def _choice_json(choice: Any, as_it_is: Any) -> Any:
-    match choice:
-        case Happened():
-            return {"decision": "happened", "result": choice.result}
-        case NotHappened():
-            return {"decision": "not_happened"}
-        case CheckAgain():
-            return {"decision": "check_again"}
-        case _:
-            return as_it_is
-
-
-def event_json(event: Event) -> dict[str, Any]:
-    """An event of the record."""
-    return plain(event)
 
 
 def delta_json(delta: TextDelta) -> dict[str, Any]:
     """Live text."""
     return {"call_id": delta.call_id, "offset": delta.offset, "text": delta.text, "channel": delta.channel}
-
-
-def receipt_json(receipt: Receipt) -> dict[str, Any]:
-    """What a stop did."""
-    return cast("dict[str, Any]", _receipts.dump_python(receipt, mode="json")) | {"last_byte_at": receipt.last_byte_at}
-
-
-def said_json(said: list[Said]) -> list[dict[str, Any]]:
-    """A transcript."""
-    return cast("list[dict[str, Any]]", _said.dump_python(said, mode="json"))
-
-
-def answer_json(answer: Answer) -> dict[str, Any]:
-    """What a verb answered, with its kind in a word."""
-    kind = "accepted" if isinstance(answer, Accepted) else "refused" if isinstance(answer, Refused) else "too_late"
-    return {"answer": kind, **cast("dict[str, Any]", _answers.dump_python(answer, mode="json"))}
 
 
 def said_no(answer: Answer, run: str) -> Problem:
