@@ -160,10 +160,9 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a step counts although the boundary before it was refused",
-        "endings.py",
-        " and row.step == boundary.step",
+        "commit.py",
+        " and row.step == self.step",
         "",
-        also=(("commit.py", "follows = row.step == boundary.step", "follows = True"),),
         caught_by="frames",
         hint=8300,
     ),

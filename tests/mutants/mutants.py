@@ -106,15 +106,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a boundary is taken although the step was set back",
         "commit.py",
-        "allowed and row.attempt == boundary.attempt and row.doc.target is None",
-        "allowed",
+        "going and row.step == self.step and row.attempt == self.attempt and row.doc.target is None",
+        "going",
         hint=72,
     ),
     Mutant(
         "done beats an accepted cancel",
-        "endings.py",
-        '    return (row.status in ("running", "pausing") or soft)',
-        '    return row.status in ("running", "pausing", "cancelling")',
+        "commit.py",
+        'going = row.status in ("running", "pausing") or soft',
+        'going = row.status in ("running", "pausing", "cancelling")',
         also=(
             (
                 "endings.py",
