@@ -31,6 +31,7 @@ class Chat(BaseModel):
     begun: bool = False
     so_far: str = ""
     """Of an answer that the provider cuts into pieces, for its length."""
+    pieces: int = 0
     ended: bool = False
     """Is the task over? Its result is kept in `final` while what else is open is answered."""
     final: JsonValue = None

@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 DEFAULT_BUDGET = Budget(steps=1000, repeats=10)
 MOST_REMINDERS = 3
-MOST_CHARACTERS = 1_000_000  # of an answer in pieces
+MOST_PIECES = 8  # of an answer that the provider cuts for its length
 _CUT_FOR_LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
 _WITHHELD_REDIRECTED = "a person has redirected the run"
 _WITHHELD_URGENT = "a message came that is answered first; ask again if it is still wanted"
@@ -223,7 +223,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         if reply.stop in _CUT_FOR_LENGTH and not reply.tool_calls:
             self._ask_for_the_rest(run, reply)
             return None
-        reply, chat.so_far = replace(reply, text=chat.so_far + reply.text), ""
+        reply, chat.so_far, chat.pieces = replace(reply, text=chat.so_far + reply.text), "", 0
         answer = self._answer_in(run, reply)
         if answer is not None:
             chat.reminders = 0
@@ -262,11 +262,10 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         """Half an answer is no answer: the model is asked to go on where the provider cut it."""
         chat = run.state
         chat.so_far += reply.text
-        if not reply.text.strip():
-            chat.reminders += 1
-        if chat.reminders > MOST_REMINDERS or len(chat.so_far) > MOST_CHARACTERS:
+        chat.pieces += 1
+        if chat.pieces > MOST_PIECES:
             raise NoAnswer(
-                f"the provider cuts the model's answer for its length ({reply.stop})",
+                f"the provider has cut the model's answer for its length {chat.pieces} times ({reply.stop})",
                 hint="give the model more room (max_tokens=...), ask for less by a redirect, or resume to ask again",
             )
         words = "You were cut off for length. Go on exactly where you stopped, without repeating anything."

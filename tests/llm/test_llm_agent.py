@@ -278,6 +278,19 @@ async def test_an_answer_that_was_cut_for_its_length_is_asked_for_to_its_end() -
         assert users((await run.state()).log)[1].startswith("You were cut off for length.")
 
 
+async def test_an_answer_that_is_cut_again_and_again_holds_the_run() -> None:
+    class Endless(ScriptedProvider):
+        async def _deltas(self, request: Request) -> Any:
+            async for delta in super()._deltas(request):
+                yield replace(delta, stop="max_tokens") if isinstance(delta, Finished) else delta
+
+    one = LLMAgent("one", model=ScriptedModel(Endless(["and so on "], name="endless", again=True), retries=0))
+    async with lab([one]) as runs:
+        run = await runs.start(one, "How many?")
+        with pytest.raises(RunHeld, match=r"for its length 9 times \(max_tokens\)"):
+            await run.result(timeout=10)
+
+
 async def test_a_name_that_no_provider_takes_is_offered_as_one_that_they_do() -> None:
     @tool(effect="read", name="files.read/all")
     async def read_all() -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tests.helpers import eventually, held
 from tests.models.listening import LONG, STORY, busy
 
-from standfast import Accepted, Done, Handle, Interruption, LLMAgent, Run, Runtime, agent, models
+from standfast import Accepted, Done, Handle, Interruption, Run, Runtime, agent, models
 
 pytestmark = pytest.mark.local_model
 
@@ -120,9 +120,14 @@ async def test_without_its_weights_a_run_waits_for_them(tmp_path: Path, damage: 
     path = tmp_path / "weights.gguf"
     if damage == "damaged":
         path.write_bytes(b"<html>not found</html>")
-    talker = LLMAgent("talker", model=models.local(path, max_tokens=8), instructions="Be brief.")
+    model = models.local(path, max_tokens=8)
+
+    @agent("talker")
+    async def talker(run: Run[Telling]) -> Done[str]:
+        return Done((await run.call(model("Hello"))).text)
+
     async with Runtime(tmp_path / "runs.db", agents=[talker]) as runs:
-        run = await runs.start(talker, "Hello")
+        run = await runs.start(talker, Telling())
         view = await held(run, "error")
         assert str(path) in view.error
         path.unlink(missing_ok=True)
