@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import shutil
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +179,13 @@ def test_a_form_of_another_site_is_no_json(server: Server) -> None:
 
 def test_a_huge_body_is_refused_before_it_is_read(server: Server) -> None:
     headers = {"Content-Type": "application/json"}
-    assert server.http.post("/api/runs", content=b" " * 2_000_000, headers=headers).status_code == 413
+    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=LONG)
+    with closing(connection):
+        connection.putrequest("POST", "/api/runs")
+        for name, value in (headers | {"Authorization": f"Bearer {server.token}", "Content-Length": "2000000"}).items():
+            connection.putheader(name, value)
+        connection.endheaders()  # and nothing of the body
+        assert connection.getresponse().status == 413
 
     def chunks() -> Any:
         for _ in range(300):
