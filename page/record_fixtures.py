@@ -329,8 +329,14 @@ async def as_fixture(run: Handle[Any]) -> dict[str, Any]:
 async def main() -> None:
     TARGET.mkdir(parents=True, exist_ok=True)
     for name, (kind, story) in STORIES.items():
-        (TARGET / f"{name}.json").write_text(json.dumps(await recorded(kind, story), indent=1) + "\n")
-    (TARGET / "in_doubt.json").write_text(json.dumps(await in_doubt(), indent=1) + "\n")
+        keep(name, await recorded(kind, story))
+    keep("in_doubt", await in_doubt())
+
+
+def keep(name: str, told: Any) -> None:
+    """As a file; tracebacks name no folder of this machine."""
+    text = json.dumps(told, indent=1).replace(f"{TARGET.parents[2]}/", "")
+    (TARGET / f"{name}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":
