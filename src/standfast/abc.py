@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from standfast.events import Event
+from standfast.house_events import HouseEvent
 from standfast.quick_events import Quick
 from standfast.records import Json, Status
 from standfast.replies import Delta, Dialect, Request
@@ -73,7 +74,25 @@ class Connection(Protocol):
 Connect = Callable[[str], Connection]
 
 
-class Tx(Protocol):
+class House(Protocol):
+    """The part of a transaction that concerns the store as a whole: rights, refused attempts, halts, exports."""
+
+    def note(self, *events: HouseEvent) -> None:
+        """Append to the record of the house; each event is given its `seq` and its time."""
+        ...
+
+    def house(self, after: int = ..., limit: int = ...) -> list[HouseEvent]: ...
+
+    def house_head(self) -> tuple[int, bytes]:
+        """Where the record of the house stands: the last seq and its hash."""
+        ...
+
+    def verify_house(self) -> str:
+        """Why the record of the house is not what was written; empty if it is."""
+        ...
+
+
+class Tx(House, Protocol):
     """One transaction. All of it is written, or none."""
 
     now: float

@@ -14,7 +14,7 @@ from standfast.records import Budget, Json, PlanItem, Spent
 from standfast.rows import RunDoc, RunRow
 from standfast.snapshots import pack
 from standfast.start_digest import start_digest
-from standfast.stores.chain import GENESIS
+from standfast.stores.chain import genesis
 
 
 def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: str, **ask: Any) -> bool:  # noqa: A002
@@ -84,7 +84,7 @@ def blank_row(id: str, agent: str, doc: RunDoc, now: float, parent: str | None =
         agent=agent,
         status="queued",
         seq=0,
-        head=GENESIS,
+        head=genesis(id),
         fence=0,
         attempt=0,
         epoch=0,

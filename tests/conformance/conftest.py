@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.conformance.intruding import Intruder
 
 from standfast.abc import Store
 from standfast.stores.sqlite import SqliteStore
@@ -48,3 +49,10 @@ def other(open_store: Opener, store: Store) -> Iterator[Store]:
     yield opened
     if opened is not store:
         opened.close()
+
+
+@pytest.fixture
+def intruder(store: Store) -> Iterator[Intruder]:
+    one = Intruder(store)
+    yield one
+    one.close()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
+from tests.conformance.intruding import Intruder
 from tests.conformance.rows import get, insert, note, step
 
 from standfast import events as ev
 from standfast.abc import Store, Tx
 from standfast.rows import RunRow
-from standfast.stores.chain import GENESIS, link
-from standfast.stores.sqlite import SqliteStore
+from standfast.stores.chain import digests, genesis, link
 
 
 def test_events_are_numbered_without_gaps_and_read_in_order(store: Store) -> None:
@@ -114,28 +112,6 @@ def trouble(store: Store, row: RunRow) -> str:
     return store.read(lambda tx: tx.verify(row))
 
 
-class Intruder:
-    """Somebody who writes past standfast, into the tables themselves; a backend brings its own."""
-
-    def __init__(self, store: Store) -> None:
-        assert isinstance(store, SqliteStore)
-        self._db = sqlite3.connect(store.path, isolation_level=None)
-        self._db.execute("PRAGMA synchronous = OFF")
-
-    def execute(self, sql: str, *values: Any) -> list[Any]:
-        return self._db.execute(sql, values).fetchall()
-
-    def close(self) -> None:
-        self._db.close()
-
-
-@pytest.fixture
-def intruder(store: Store) -> Iterator[Intruder]:
-    one = Intruder(store)
-    yield one
-    one.close()
-
-
 def test_every_single_changed_byte_of_a_record_row_is_found(store: Store, run: RunRow, intruder: Intruder) -> None:
     rows = intruder.execute("SELECT rowid, body, state, hash FROM record")
     changes = 0
@@ -220,12 +196,12 @@ def test_every_swap_of_two_rows_is_found(store: Store, run: RunRow, intruder: In
 
 def test_a_record_with_recomputed_hashes_does_not_fit_the_head(store: Store, run: RunRow, intruder: Intruder) -> None:
     """Whoever can compute the chain anew is found by a head that was kept elsewhere."""
-    previous = GENESIS
+    previous = genesis(run.id)
     for rowid, seq, at, body, step_, state in intruder.execute(
         "SELECT rowid, seq, at, body, step, state FROM record ORDER BY seq"
     ):
         new = body.replace(b"between", b"forged!") if seq > 2 else body
-        previous = link(previous, run.n, seq, at, new, step_, state)
+        previous = link(previous, seq, at, step_, digests(new, state))
         intruder.execute("UPDATE record SET body = ?, hash = ? WHERE rowid = ?", new, previous, rowid)
     assert trouble(store, run)
     intruder.execute("UPDATE runs SET head = ?", previous)

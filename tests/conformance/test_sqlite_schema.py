@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.conformance.rows import insert, step
+from tests.conformance.rows import get, insert, step
 from tests.conformance.test_sqlite_file import contents, counter
 
 from standfast import Runtime, StandfastError
@@ -15,6 +15,7 @@ from standfast.errors import StoreError
 from standfast.leases import Lease
 from standfast.rows import LeaseRow
 from standfast.stores import sqlite as module
+from standfast.stores.relink import old_link
 from standfast.stores.sqlite import SqliteStore
 
 
@@ -104,3 +105,48 @@ async def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatc
         async with Runtime(path, agents=[counter]):
             pass
     assert contents(tmp_path) == before
+
+
+def as_schema_1(path: Path) -> None:
+    """The file as the first schema left it: without what came later, and with hashes over the content itself."""
+    db = sqlite3.connect(path)
+    previous = bytes(32)
+    for rowid, *row in db.execute("SELECT rowid, run, seq, at, body, step, state FROM record ORDER BY seq").fetchall():
+        previous = old_link(previous, *row)
+        db.execute("UPDATE record SET hash = ? WHERE rowid = ?", (previous, rowid))
+    db.execute("UPDATE runs SET head = (SELECT hash FROM record WHERE record.run = runs.n AND record.seq = runs.seq)")
+    db.execute("ALTER TABLE record DROP COLUMN gone")
+    for table in ("house", "halts", "tokens", "checkpoints"):
+        db.execute(f"DROP TABLE {table}")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+
+
+def test_a_store_of_the_first_schema_keeps_a_record_that_can_be_followed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    older(path)
+    as_schema_1(path)
+    store = SqliteStore(path)
+    store.create()
+    run = get(store)
+    assert store.read(lambda tx: tx.verify(run)) == ""
+    stepped = step(store, run, b"[]\n2")
+    assert store.read(lambda tx: tx.verify(stepped)) == ""
+    store.close()
+
+
+def test_what_was_changed_before_a_migration_is_not_covered_up_by_it(tmp_path: Path) -> None:
+    """R32"""
+    path = tmp_path / "runs.db"
+    older(path)
+    as_schema_1(path)
+    db = sqlite3.connect(path)
+    db.execute("UPDATE record SET state = 'forged' WHERE seq = (SELECT max(seq) FROM record)")
+    db.commit()
+    db.close()
+    store = SqliteStore(path)
+    store.create()
+    run = get(store)
+    assert store.read(lambda tx: tx.verify(run)) != ""
+    store.close()

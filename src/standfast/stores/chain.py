@@ -1,17 +1,32 @@
-"""The hash chain: each row of a run's record is bound to the one before it."""
+"""The hash chain: each row of a record is bound to the one before it, and the first to whose record it is.
+
+A row's hash is over the digests of what it holds, so content that had to be deleted, or that is not shown
+to everybody, leaves a chain that can still be followed.
+"""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from struct import Struct
 
-GENESIS = bytes(32)
-NO_STATE = -1
-_head = Struct("<qqd?qqq")
+NO_STATE = bytes(32)
+TOMBSTONE = b"[]"  # the body of a row whose content was deleted: no events
+_place = Struct("<qd?q")
 
 
-def link(previous: bytes, run: int, seq: int, at: float, body: bytes, step: int | None, state: bytes | None) -> bytes:
-    """The hash of a row, over everything in it and the hash before it; lengths keep body and state apart."""
-    length = NO_STATE if state is None else len(state)
-    head = _head.pack(run, seq, at, step is not None, step or 0, len(body), length)
-    return sha256(b"".join((previous, head, body, b"" if state is None else state))).digest()
+def genesis(run: str) -> bytes:
+    """What the first row of a run's record is bound to."""
+    return sha256(b"standfast run " + run.encode()).digest()
+
+
+HOUSE = sha256(b"standfast house").digest()  # the same for the record of the house
+
+
+def digests(body: bytes, state: bytes | None) -> bytes:
+    """What stands for a row's content in the chain: 64 bytes. No state is not the same as an empty one."""
+    return sha256(body).digest() + (NO_STATE if state is None else sha256(state).digest())
+
+
+def link(previous: bytes, seq: int, at: float, step: int | None, content: bytes) -> bytes:
+    """The hash of a row: over the hash before it, its place, and the digests of its content."""
+    return sha256(previous + _place.pack(seq, at, step is not None, step or 0) + content).digest()

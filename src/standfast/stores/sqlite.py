@@ -22,6 +22,7 @@ from standfast.abc import Connect, Connection
 from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
 from standfast.leases import left_behind
 from standfast.stores.queries import migrations
+from standfast.stores.relink import relink
 from standfast.stores.sqlite_tx import SqliteTx
 from standfast.stores.turns import Turns, begin_writing
 
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 APPLICATION_ID = 0x53746661  # "Stfa"
 BUSY_SECONDS = 0.9
+RELINKED_BY = 2  # the schema since which a hash is over digests
 WAL_SECONDS = 5.0  # a new store is made once
 
 
@@ -108,9 +110,11 @@ class SqliteStore:
                     f"the store {self.path} has an older schema, and processes are using it",
                     hint="stop them, then open it again; nothing was changed",
                 )
-            for statements in migrations()[version:]:
+            for number, statements in enumerate(migrations()[version:], version + 1):
                 for statement in statements:
                     c.execute(statement)
+                if number == RELINKED_BY:
+                    relink(c)
             c.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             c.execute(f"PRAGMA user_version = {len(migrations())}")
             c.execute("COMMIT")

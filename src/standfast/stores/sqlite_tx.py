@@ -16,8 +16,9 @@ from standfast.events import Event, decode
 from standfast.quick_events import Quick
 from standfast.records import CallRef, Effect, Hold, Json, Spent, Status
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
-from standfast.stores.chain import GENESIS, link
+from standfast.stores.chain import TOMBSTONE, digests, genesis, link
 from standfast.stores.queries import queries
+from standfast.stores.sqlite_house import SqliteHouse
 
 _Q = queries()
 _APPEND = _Q["append"]
@@ -29,14 +30,13 @@ _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
 
-class SqliteTx:
+class SqliteTx(SqliteHouse):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_at", "_c", "now")
+    __slots__ = ("_at",)
 
     def __init__(self, connection: Connection, now: float) -> None:
-        self._c = connection
-        self.now = now
+        super().__init__(connection, now)
         self._at = b""  # the same as JSON, once it was needed
 
     # --- runs -----------------------------------------------------------------------------
@@ -51,12 +51,12 @@ class SqliteTx:
         self._c.execute(
             _Q["insert_run"],
             (
-                *(row.id, row.agent, row.status, GENESIS, row.fence, row.epoch, row.holder),
+                *(row.id, row.agent, row.status, genesis(row.id), row.fence, row.epoch, row.holder),
                 *(to_json(row.doc), row.parent, row.created, row.wake_at),
             ),
         )
         row.n = self._c.execute("SELECT last_insert_rowid()").fetchone()[0]
-        row.seq, row.head = 0, GENESIS
+        row.seq, row.head = 0, genesis(row.id)
         self.save(row, events, state=state)
 
     def advance(
@@ -87,7 +87,7 @@ class SqliteTx:
         if state is not None:
             row.snapshot = last
         body = self._body(row, events, seq)
-        head = link(row.head, row.n, last, self.now, body, step, state)
+        head = link(row.head, last, self.now, step, digests(body, state))
         if self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head, seq, fence)).rowcount != 1:
             return False
         row.seq, row.head = last, head
@@ -188,13 +188,13 @@ class SqliteTx:
 
     def verify(self, row: RunRow) -> str:
         """Why the chain of this run does not hold, or an empty string."""
-        previous, last = GENESIS, _BEFORE_ALL
+        previous, last = genesis(row.id), _BEFORE_ALL
         anchor = self._c.execute(_Q["anchor"], (row.n,)).fetchone()
         anchored = False
         while True:
             rows = self._c.execute(_Q["record_after"], (row.n, last, 1000)).fetchall()
             for found in rows:
-                if not _fits(previous, row.n, found):
+                if not _fits(previous, found):
                     return f"row {found[0]} of the record does not fit the one before it"
                 previous, last = bytes(found[5]), found[0]
                 anchored = anchored or (last, previous) == anchor
@@ -211,7 +211,7 @@ class SqliteTx:
             if found is None:
                 return f"row {seq} of the record is missing"
             before = self._c.execute(_Q["record_before"], (row.n, seq)).fetchone()
-            if not _fits(GENESIS if before is None else before[5], row.n, found):
+            if not _fits(genesis(row.id) if before is None else before[5], found):
                 return f"row {seq} of the record does not fit the one before it"
             if seq == row.seq and bytes(found[5]) != row.head:
                 return "the run's head is not the record's"
@@ -324,11 +324,13 @@ class SqliteTx:
         return None if found is None else (found[0], from_json(found[1]))
 
 
-def _fits(previous: Any, run: int, found: Any) -> bool:
+def _fits(previous: Any, found: Any) -> bool:
     """Is this row of the record what was written after the row with that hash? Odd types are not."""
-    seq, at, body, step, state, digest = found
+    seq, at, body, step, state, hash_, gone = found
+    if gone is not None and (body != TOMBSTONE or state is not None):
+        return False
     try:
-        return bool(link(previous, run, seq, at, body, step, state) == digest)
+        return bool(link(previous, seq, at, step, digests(body, state) if gone is None else gone) == hash_)
     except (TypeError, struct.error):
         return False
 

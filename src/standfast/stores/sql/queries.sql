@@ -44,7 +44,7 @@ WHERE coalesce((SELECT max(seq) FROM record WHERE run = ?1), 0) = ?8 AND (SELECT
 
 -- name: record_after
 -- The record of a run after a seq, oldest first.
-SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?;
+SELECT seq, at, body, step, state, hash, gone FROM record WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?;
 
 -- name: record_of_all
 -- The records of all runs in the order of their commits, after a row; {labels} says which runs are wanted.
@@ -57,11 +57,11 @@ SELECT coalesce(max(rowid), 0) FROM record;
 
 -- name: record_row
 -- One row of the record.
-SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq = ?;
+SELECT seq, at, body, step, state, hash, gone FROM record WHERE run = ? AND seq = ?;
 
 -- name: record_before
 -- The row of the record before a seq.
-SELECT seq, at, body, step, state, hash FROM record WHERE run = ? AND seq < ? ORDER BY seq DESC LIMIT 1;
+SELECT seq, at, body, step, state, hash, gone FROM record WHERE run = ? AND seq < ? ORDER BY seq DESC LIMIT 1;
 
 -- name: snapshot_of_step
 -- The newest snapshot of a step up to a seq.
@@ -203,3 +203,15 @@ SELECT id, agent, status, holder FROM runs WHERE status IN ('queued', 'running',
 -- name: due
 -- Runs with a deadline that has passed.
 SELECT id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at;
+
+-- name: house_head
+-- Where the record of the house stands.
+SELECT seq, hash FROM house ORDER BY seq DESC LIMIT 1;
+
+-- name: append_house
+-- One event of the house, chained to what was there.
+INSERT INTO house (seq, at, body, hash) VALUES (?, ?, ?, ?);
+
+-- name: house_after
+-- The record of the house after a seq, oldest first.
+SELECT seq, at, body, hash FROM house WHERE seq > ? ORDER BY seq LIMIT ?;

@@ -1,0 +1,68 @@
+"""The record of the house in SQLite: rights, refused attempts, halts, exports."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from standfast.abc import Connection
+from standfast.errors import StoreDamaged
+from standfast.house_events import HouseEvent, decode_house, encode_house
+from standfast.stores.chain import HOUSE, digests, link
+from standfast.stores.queries import queries
+
+_Q = queries()
+
+
+class SqliteHouse:
+    """The part of a transaction that concerns the store as a whole."""
+
+    __slots__ = ("_c", "now")
+
+    def __init__(self, connection: Connection, now: float) -> None:
+        self._c = connection
+        self.now = now
+
+    def note(self, *events: HouseEvent) -> None:
+        seq, head = self.house_head()
+        for event in events:
+            seq += 1
+            event.seq, event.at = seq, self.now
+            body = encode_house(event)
+            head = link(head, seq, self.now, None, digests(body, None))
+            self._c.execute(_Q["append_house"], (seq, self.now, body, head))
+
+    def house(self, after: int = 0, limit: int = 500) -> list[HouseEvent]:
+        return [_event(row) for row in self._c.execute(_Q["house_after"], (after, limit)).fetchall()]
+
+    def house_head(self) -> tuple[int, bytes]:
+        found = self._c.execute(_Q["house_head"]).fetchone()
+        return (0, HOUSE) if found is None else (found[0], bytes(found[1]))
+
+    def verify_house(self) -> str:
+        head, last = HOUSE, 0
+        while rows := self._c.execute(_Q["house_after"], (last if last else -(2**63), 1000)).fetchall():
+            for row in rows:
+                if row[0] != last + 1 or not _fits(head, row):
+                    return f"row {row[0]} of the record of the house does not fit the one before it"
+                last, head = row[0], bytes(row[3])
+        return ""
+
+
+def _event(row: Any) -> HouseEvent:
+    try:
+        return decode_house(bytes(row[2]))
+    except (TypeError, ValueError) as error:
+        raise StoreDamaged(
+            f"row {row[0]} of the record of the house cannot be read: {error}",
+            hint="nothing was changed; restore a copy of the store",
+        ) from error
+
+
+def _fits(previous: bytes, row: Any) -> bool:
+    """Is this what was written after the row with that hash? Odd types are not."""
+    seq, at, body, hash_ = row
+    try:
+        return bool(link(previous, seq, at, None, digests(body, None)) == hash_)
+    except (TypeError, struct.error):
+        return False
