@@ -198,8 +198,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the record's rows are not chained",
         "stores/chain.py",
-        "(previous, head, body,",
-        "(head, body,",
+        "sha256(previous + _place.pack(",
+        "sha256(_place.pack(",
         caught_by="a_record_cannot_be_changed_row_by_row",
     ),
     Mutant(
