@@ -75,6 +75,7 @@ class Endings:
             return "children", [], None
         unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
         again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread, boundary)
+        going_back = row.doc.rewind_noted is not None
         events = _take_boundary(tx, row, boundary)
         if row.status == "cancelling":
             assert row.doc.stop is not None
@@ -82,6 +83,7 @@ class Endings:
             return "lost", events, boundary.snapshot
         if again:
             row.doc.turn_given_for = _named(unread)
+        if again or going_back:
             return "turn", events, boundary.snapshot
         events += return_mail(tx, row, "ended without reading it")
         row.doc.result = from_json(result)
@@ -98,7 +100,7 @@ class Endings:
 
     async def _release_locks(self, boundary: Boundary) -> None:
         def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
-            if row.status not in ("running", "pausing") or not boundary.counts(row):
+            if row.status not in ("running", "pausing") or not boundary.counts(row) or row.doc.rewind_noted is not None:
                 return False, [], None
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
             if self._owes_a_turn(row, unread, boundary):

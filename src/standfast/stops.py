@@ -20,7 +20,7 @@ from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
 from standfast.stack import give_up
 
-VOID = "void"  # the data of an asks hold whose questions a redirect has overtaken
+VOID = "void"  # the data of an asks hold whose questions a redirect or an edit has overtaken
 
 
 def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = None) -> None:

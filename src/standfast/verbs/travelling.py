@@ -13,7 +13,7 @@ from standfast.events import Event
 from standfast.machine import may_follow
 from standfast.records import Accepted, Answer, CallRef, Hold, Json, Refused
 from standfast.rows import RunRow, Target
-from standfast.stops import mark_undo_from, settle_rewind
+from standfast.stops import mark_undo_from, settle_rewind, void_questions
 from standfast.verbs.cancelling import cancel_one, withdraw_questions
 
 ENDED_BY_A_REWIND: tuple[Hold, ...] = (
@@ -138,6 +138,7 @@ def edit(
         row.doc.changed = "; ".join(filter(None, [changed, *row.doc.redirected]))
         row.doc.set_back = True
         row.doc.branch = True
+        void_questions(row)
         row.attempt += 1
         saved(tx, row, [ev.StateEdited(by=ask.by, reason=ask.reason, changed=changed)], state=state)
         return Accepted(tx.now, row.seq, note=changed)
