@@ -59,7 +59,7 @@ async def cancel_children(session: Session, attempt: int, calls: list[CallRow]) 
     """Cancel the child runs of these calls that are still live: the step has ended without asking for them."""
 
     def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-        ask = Ask(reason="its parent's step was taken again and did not ask for it")
+        ask = Ask(reason="its parent's step was taken again and did not ask for it", trigger="parent")
         children = [tx.run(child_id(row.id, call.id)) for call in calls if row.attempt == attempt]
         for child in children:
             if child is not None and child.status in LIVE and child.status != "cancelling":

@@ -21,6 +21,7 @@ from standfast.control import load
 from standfast.errors import Misuse, UnknownRun
 from standfast.events import Event, TextDelta
 from standfast.handle import Handle
+from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.records import (
     ENDED,
@@ -29,6 +30,7 @@ from standfast.records import (
     Decision,
     Happened,
     Json,
+    Mark,
     NotHappened,
     Receipt,
     RunView,
@@ -39,6 +41,7 @@ from standfast.stops import receipt
 from standfast.transcripts import Said
 
 _states: TypeAdapter[Any] = TypeAdapter(Any)
+_marks: TypeAdapter[Mark] = TypeAdapter(Mark)
 SEARCHED = 2000
 
 
@@ -164,6 +167,8 @@ class LocalAccess:
         given: dict[str, Any] = {"by": self._by, **args}
         if name == "resolve":
             given["decision"] = _decision(str(given["decision"]), given.pop("result", None))
+        if is_object(mark := given.get("suspicious")):
+            given["suspicious"] = _marks.validate_python(mark)
         method: Callable[..., Awaitable[Answer]] | None = getattr(handle, name, None)
         if name.startswith("_") or method is None:
             raise Misuse(f"this version of standfast has no verb {name!r}", hint="nothing was changed")

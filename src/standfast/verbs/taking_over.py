@@ -44,7 +44,11 @@ def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     elif row.status == "running":
         row.doc.stop = stop_by("pause", tx, ask, in_flight)
         enter(row, "pausing", tx.now)
-    saved(tx, row, [ev.TakenOver(by=ask.by, reason=ask.reason, in_flight=in_flight, status=row.status)])
+    saved(
+        tx,
+        row,
+        [ev.TakenOver(by=ask.by, reason=ask.reason, trigger=ask.trigger, in_flight=in_flight, status=row.status)],
+    )
     return Accepted(tx.now, row.seq, (*in_flight, *pause_children(tx, row, ask)))
 
 
