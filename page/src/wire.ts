@@ -66,7 +66,7 @@ export type ToServer =
   | { op: "ping"; n: number };
 
 export type FromServer =
-  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs?: Verb[] }
+  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs: Verb[] }
   | { op: "view"; run: string; view: RunView }
   | { op: "event"; run: string; event: Event }
   | { op: "delta"; run: string; delta: TextDelta }

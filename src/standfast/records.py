@@ -27,6 +27,9 @@ Hand = Literal["api", "button", "key", "terminal"]
 """The triggers that are somebody's hand: what a client may say of itself."""
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
 
+NO_TOOLS = ("ask", "sleep", "child")
+"""Calls of a step that are nothing by themselves: no person performs them."""
+
 Status = Literal["queued", "running", "pausing", "paused", "cancelling", "cancelled", "done", "failed"]
 LIVE: tuple[Status, ...] = ("queued", "running", "pausing", "paused", "cancelling")
 ENDED: tuple[Status, ...] = ("cancelled", "done", "failed")

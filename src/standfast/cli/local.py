@@ -37,6 +37,7 @@ from standfast.records import (
 )
 from standfast.rows import CallRow
 from standfast.runtime import Runtime
+from standfast.shapes import agent_json
 from standfast.stops import receipt
 from standfast.transcripts import Said
 
@@ -156,7 +157,7 @@ class LocalAccess:
         def look(tx: Tx) -> builtins.list[Json]:
             driven = {name for lease in tx.leases() if not proven_dead(lease) for name in lease.agents}
             contracts = {name: tx.contract_of(name) for name in sorted(driven)}
-            return [_agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
+            return [agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
 
         return self._runs.read(look)
 
@@ -232,15 +233,6 @@ def call_json(call: CallRow) -> Json:
         "error": call.error,
         "message": call.message,
         "undo": call.undo,
-    }
-
-
-def _agent_json(name: str, contract: Json) -> Json:
-    return {
-        "name": name,
-        "schema": contract.get("state"),
-        "text_field": contract.get("text_field"),
-        "plan": contract.get("plan") or [],
     }
 
 

@@ -222,6 +222,7 @@ _ALL = (
     _verb("perform", Perform, "A person performs a tool during a take-over", cast("Act", _perform)),
 )
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL}
+EVERY_VERB: Final = ("start", "fork", *VERBS, "force")
 
 
 async def carry_out(runs: Runtime, run: str, verb: Verb, ask: Asked, actor: Actor) -> Answer:

@@ -15,14 +15,12 @@ from standfast.control import Act, Ask, saved, stop_by, storable
 from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.json_values import is_object
-from standfast.records import Accepted, Answer, Choice, Hold, Json, Refused
+from standfast.records import NO_TOOLS, Accepted, Answer, Choice, Hold, Json, Refused
 from standfast.rows import MailRow, PersonCall, Resume, RunRow, Taken
 from standfast.stops import drop_person, enter, hold
 from standfast.verbs.pausing import pause_children, resume_with_children
 
 NOT_OVER: tuple[Hold, ...] = ("budget", "halted")
-
-NO_TOOLS = ("ask", "sleep", "child")  # calls of a step that are nothing by themselves
 
 
 def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:

@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-3A3AiJwe.js";
+export{t as StandfastBar}from"./assets/bar-BkRBZfxv.js";

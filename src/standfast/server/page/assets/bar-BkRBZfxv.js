@@ -1,4 +1,4 @@
-import{C as e,T as t,_ as n,b as r,c as i,d as a,f as o,h as s,i as c,k as l,l as u,m as d,n as f,v as p,w as m,y as h}from"./client-B_5ObzfO.js";var g=`
+import{C as e,T as t,_ as n,b as r,c as i,d as a,f as o,h as s,i as c,k as l,l as u,m as d,n as f,v as p,w as m,y as h}from"./client-CQmNHUhe.js";var g=`
 :host { display: block; color-scheme: inherit;
   --_bg: var(--standfast-bg, light-dark(#ffffff, #1b1d20));
   --_fg: var(--standfast-fg, light-dark(#1c1d1f, #eceae5));
