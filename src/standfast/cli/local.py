@@ -181,6 +181,10 @@ class LocalAccess:
             raise Misuse("this version of standfast cannot perform tools by hand", hint="nothing was changed")
         return _states.dump_python(await perform(tool, args, by=self._by, reason=reason), mode="json")
 
+    async def would_kill(self, run: str) -> Json:
+        self._there()
+        return {"pid": None, "kills": self._runs.read(lambda tx: who_holds(tx, run))}
+
     async def start(self, args: Json) -> RunView:
         return await self.start_agent(str(args["agent"]), args)
 
@@ -214,6 +218,22 @@ def ids_in(store: Path) -> list[str]:
                 return []
 
     return asyncio.run(look())
+
+
+def who_holds(tx: Tx, run: str) -> str:
+    """Whoever keeps a run from settling, and what can be done about it, for people without a server."""
+    row = load(tx, run)
+    lease = next((one for one in tx.leases() if one.id == row.holder), None)
+    if lease is None:
+        return "no process holds it: it settles as soon as a driver with its agent runs"
+    if proven_dead(lease):
+        return f"its driver (pid {lease.pid}) is dead: it settles as soon as another driver with its agent runs"
+    others = sum(holder == lease.id and id_ != run for id_, _, _, holder in tx.claimable())
+    more = f" and {others} other runs of it" if others else ""
+    return (
+        f"its driver is the process {lease.pid}. `kill -9 {lease.pid}` ends that{more}; another driver then takes the"
+        " run up where it was, and a call with effects that was in flight is in doubt"
+    )
 
 
 def call_json(call: CallRow) -> Json:
