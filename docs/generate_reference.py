@@ -45,7 +45,7 @@ SECTIONS: dict[str, list[str]] = {
         *("Answer", "Accepted", "Refused", "TooLate"),
         *("Happened", "NotHappened", "CheckAgain", "Budget", "Spent"),
     ],
-    "Receipts": ["Receipt", "InFlight", "Undone", "Residue"],
+    "Receipts": ["Receipt", "InFlight", "Undone", "Residue", "Mark"],
     "Events": ["Event", "TextDelta"],
 }
 METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them

@@ -6,7 +6,7 @@ import { BAR_CSS } from "./bar.css";
 import { Client, VerbProblem, connect, type WatchedRun } from "./client";
 import { ENDED, IN_TRANSIT, times } from "./reduce";
 import type { Choice, JsonValue, PlanItem } from "./types.gen";
-import type { Answer, Verb } from "./wire";
+import { askedWith, type Answer, type Hand, type Verb } from "./wire";
 import {
   STATE_SHAPES, STATE_WORDS, cancelWords, clock, forceWords, meter, names, pauseWords, planPosition, redirectWords, whyPaused,
 } from "./words";
@@ -98,9 +98,9 @@ export class StandfastBar extends HTMLElement {
 
   /** Press a control, as its key would. */
   press(control: "pause" | "redirect" | "cancel" | "force"): void {
-    if (control === "pause") this.pauseOrResume();
+    if (control === "pause") this.pauseOrResume("key");
     else if (control === "redirect") this.compose();
-    else void this.ask(control, control);
+    else void this.ask(control, control, {}, "key");
   }
 
   /** Show that the next press cancels. */
@@ -157,7 +157,7 @@ export class StandfastBar extends HTMLElement {
         this.closeComposer();
       } else if (key.key === "Enter" && !key.shiftKey && !key.isComposing && key.target === this.part_("text")) {
         key.preventDefault();
-        void this.redirect("now");
+        void this.redirect("now", "key");
       }
     };
   }
@@ -184,17 +184,17 @@ export class StandfastBar extends HTMLElement {
     this.watched = undefined;
   }
 
-  private pauseOrResume(): void {
+  private pauseOrResume(hand: Hand = "button"): void {
     if (!this.watched || this.part_("pause").getAttribute("aria-disabled") === "true") return;
     if (this.slotMeans === "resume" && Date.now() - this.slotChanged < CHANGED_GUARD) return;
-    void this.ask("pause", this.slotMeans as Verb);
+    void this.ask("pause", this.slotMeans as Verb, {}, hand);
   }
 
-  private async redirect(when: "now" | "next"): Promise<void> {
+  private async redirect(when: "now" | "next", hand: Hand = "button"): Promise<void> {
     const text = (this.part_("text") as HTMLTextAreaElement).value.trim();
     if (!text) return;
     const args = this.from ? { text, from_step: this.from.step ?? this.from.id } : { text, when };
-    const answer = await this.ask("redirect", "redirect", args);
+    const answer = await this.ask("redirect", "redirect", args, hand);
     if (answer?.answer === "accepted") this.closeComposer();
   }
 
@@ -207,14 +207,14 @@ export class StandfastBar extends HTMLElement {
   }
 
   /** Send a verb; the button that asked shows at once that it was heard. */
-  private async ask(button: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}): Promise<Answer | null> {
+  private async ask(button: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}, hand: Hand = "button"): Promise<Answer | null> {
     if (!this.watched || !this.given) return null;
     const pressed = button === null ? null : this.part_(button);
     if (pressed?.getAttribute("aria-disabled") === "true") return null;
     pressed?.setAttribute("data-pending", "");
     this.arm(false);
     try {
-      const answer = await this.given.verb(this.watched.id, verb, args);
+      const answer = await this.given.verb(this.watched.id, verb, askedWith(hand, verb, args));
       this.show(verb, answer);
       return answer;
     } catch (error) {

@@ -8,7 +8,7 @@
 import { History } from "./history";
 import { emptyView, reduce } from "./reduce";
 import type { Event, JsonValue, RunView, TextDelta } from "./types.gen";
-import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, ToServer, ToolInfo, Verb } from "./wire";
+import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, ToServer, Verb } from "./wire";
 
 export { History } from "./history";
 export { ENDED, emptyView, hasEnded, reduce, times } from "./reduce";
@@ -107,7 +107,7 @@ export class Client extends Subject {
   me: Me = { name: null };
   agents: AgentInfo[] = [];
   version = "";
-  verbs: Verb[] | null = null; // those the server knows; null: it does not say
+  verbs: Verb[] = []; // those that whoever looks at this may ask for
   runs: RunView[] = [];
   runsKnown = false;
   offset = 0; // the server's clock minus ours, in seconds
@@ -212,17 +212,7 @@ export class Client extends Subject {
   async readAgents(): Promise<void> {
     const response = await this.get("api/agents");
     if (!response) return;
-    this.agents = ((await response.json()) as { agents: AgentInfo[] }).agents.map(agentOf);
-    this.changed();
-  }
-
-  /** Which verbs this server has, for those that do not say so in their greeting. */
-  async readVerbs(): Promise<void> {
-    if (this.verbs !== null) return;
-    const response = await this.get("openapi.json");
-    if (!response) return;
-    const { paths } = (await response.json()) as { paths: { [path: string]: unknown } };
-    this.verbs = Object.keys(paths).map((path) => path.replace(/.*\//, "") as Verb);
+    this.agents = ((await response.json()) as { agents: AgentInfo[] }).agents;
     this.changed();
   }
 
@@ -232,9 +222,9 @@ export class Client extends Subject {
         this.greeted = true;
         this.tries = 0;
         this.me = message.me;
-        this.agents = message.agents.map(agentOf);
+        this.agents = message.agents;
         this.version = message.version;
-        this.verbs = message.verbs ?? this.verbs;
+        this.verbs = message.verbs;
         this.offset = message.now - Date.now() / 1000;
         this.become("open");
         this.askAgain();
@@ -342,12 +332,6 @@ function besideThisScript(): string {
   const url = new URL(import.meta.url);
   const root = url.pathname.replace(/(assets\/)?[^/]*$/, "");
   return `${url.protocol === "https:" ? "wss:" : "ws:"}//${url.host}${root}ws`;
-}
-
-/** Tools may be told by name alone. */
-function agentOf(agent: AgentInfo): AgentInfo {
-  const tools = (agent.tools ?? []) as (ToolInfo | string)[];
-  return { ...agent, tools: tools.map((t) => (typeof t === "string" ? { name: t } : t)) };
 }
 
 function newId(): string {

@@ -24,6 +24,7 @@ export interface CallInfo {
   progress: { fraction: number; text: string } | null;
   text: string;
   reasoning: string;
+  marks: number[]; // where it was stopped as suspicious, in characters as the server counts them
   durable: number; // how much of `text` is in the record; the rest is live and may be lost
 }
 
@@ -135,6 +136,9 @@ export class History {
       case "text_flushed":
         this.flushed(event);
         return;
+      case "output_suspected":
+        if (event.call !== null) this.call(event.call).marks.push(event.offset);
+        return;
       case "replied":
         this.replies.push({ at: event.at, text: event.text, lines: event.lines });
         return;
@@ -181,7 +185,7 @@ export class History {
       call = {
         id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
         state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
-        text: "", reasoning: "", durable: 0,
+        text: "", reasoning: "", marks: [], durable: 0,
       };
       this.calls.set(id, call);
     }

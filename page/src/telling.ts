@@ -1,6 +1,6 @@
 // The record in words: what happened, who did it, and whether a person had a hand in it.
 import type { Event } from "./types.gen";
-import { duration, names, whyPaused } from "./words";
+import { TRIGGER_WORDS, duration, names, whyPaused, type Trigger } from "./words";
 import type { Hold } from "./reduce";
 
 export interface Told {
@@ -11,6 +11,7 @@ export interface Told {
 }
 
 const short = (text: string, most = 90) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const withIts = (trigger: Trigger) => (trigger === "api" ? "" : ` (by ${TRIGGER_WORDS[trigger]})`);
 const because = (reason: string) => (reason ? `: ${reason}` : "");
 
 export function tell(event: Event): Told {
@@ -26,7 +27,7 @@ export function tell(event: Event): Told {
     case "driver_fenced":
       return it(`driver ${event.driver} was fenced off`);
     case "pause_asked":
-      return someone(event.by, `asked for a pause${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+      return someone(event.by, `asked for a pause${withIts(event.trigger)}${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
     case "run_paused":
       return it(`paused (${whyPaused(event.holds as Hold[])})${because(short(event.text))}`);
     case "resume_asked":
@@ -34,7 +35,9 @@ export function tell(event: Event): Told {
     case "run_queued":
       return it(`queued: ${event.why}`);
     case "cancel_asked":
-      return someone(event.by, `asked to cancel (undo: ${event.undo}${event.soft ? ", soft" : ""})${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+      return someone(event.by, `asked to cancel (undo: ${event.undo}${event.soft ? ", soft" : ""})${withIts(event.trigger)}${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+    case "output_suspected":
+      return someone(event.by, event.call === null ? "called its output suspicious" : `called the output of ${nameOf(event.call)} suspicious after ${event.offset} characters`, event.call ?? undefined);
     case "run_cancelled":
       return it(`cancelled; ${event.receipt.finished_steps} finished steps kept`);
     case "run_done":

@@ -153,9 +153,10 @@ export interface CancelAsked {
   type: "cancel_asked";
   by: string | null;
   reason: string;
-  trigger: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   undo: "step" | "all" | "none";
   soft: boolean;
+  suspicious: boolean;
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -356,6 +357,12 @@ export interface MailView {
   disposition: string;
 }
 
+/** A place in what a run says that somebody found suspicious: `offset` characters of the call's text. */
+export interface Mark {
+  call: string;
+  offset: number;
+}
+
 /** Something only a person can settle. `choices` can be sent back as they are. */
 export interface Need {
   id: string;
@@ -375,6 +382,19 @@ export interface Noted {
   attempt: number;
 }
 
+/** Somebody stopped the run for what it says, `offset` characters into the call's text; None: it had said nothing. */
+export interface OutputSuspected {
+  seq: number;
+  at: number;
+  run: string;
+  type: "output_suspected";
+  by: string | null;
+  reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
+  call: string | null;
+  offset: number;
+}
+
 export interface PauseAsked {
   seq: number;
   at: number;
@@ -382,6 +402,7 @@ export interface PauseAsked {
   type: "pause_asked";
   by: string | null;
   reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -439,7 +460,8 @@ export interface Receipt {
   result: JsonValue;
   calls_after_cancel: number;
   usage: Spent;
-  trigger: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
+  marks: (Mark)[];
   undo: "step" | "all" | "none" | null;
   soft: boolean;
 }
@@ -491,6 +513,7 @@ export interface RewindAsked {
   epoch: number;
   by: string | null;
   reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -629,6 +652,7 @@ export interface Said {
   reasoning: string;
   tool: string;
   attempt: number;
+  marks: (number)[];
 }
 
 /** What a run has used so far, its children included. */
@@ -688,6 +712,7 @@ export interface TakenOver {
   type: "taken_over";
   by: string | null;
   reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -764,6 +789,6 @@ export interface VerbNoted {
   text: string;
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunPaused | ResumeAsked | RunQueued | CancelAsked | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];

@@ -50,6 +50,14 @@ export type Verb =
   | "start" | "fork" | "pause" | "resume" | "step_once" | "redirect" | "message" | "cancel" | "edit" | "resolve" | "approve"
   | "deny" | "answer" | "abandon" | "return_to" | "rewind" | "take_over" | "hand_back" | "perform" | "force";
 
+/** What somebody's hand was on: recorded by the verbs that stop something. */
+export type Hand = "button" | "key";
+const STOPPING: readonly Verb[] = ["pause", "redirect", "cancel", "rewind", "take_over"];
+
+export function askedWith(hand: Hand, verb: Verb, args: { [key: string]: JsonValue }): { [key: string]: JsonValue } {
+  return STOPPING.includes(verb) ? { ...args, trigger: hand } : args;
+}
+
 export type ToServer =
   | { op: "watch"; run: string; after: number }
   | { op: "unwatch"; run: string }
@@ -58,7 +66,7 @@ export type ToServer =
   | { op: "ping"; n: number };
 
 export type FromServer =
-  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs?: Verb[] }
+  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs: Verb[] }
   | { op: "view"; run: string; view: RunView }
   | { op: "event"; run: string; event: Event }
   | { op: "delta"; run: string; delta: TextDelta }

@@ -5,6 +5,7 @@ What is stored is read back with strict types, so one wrong value would make its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -51,6 +52,13 @@ def whole(name: str, value: Any, hint: str = "give a whole number") -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Misuse(f"{name} must be a whole number, not {value!r}", hint=hint)
     return value
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> str:
+    """One of the words there are, or Misuse."""
+    if value not in known:
+        raise Misuse(f"{name}={value!r} is unknown", hint=f"use one of {', '.join(known)}; nothing was changed")
+    return str(value)
 
 
 def flag(name: str, value: Any) -> bool:

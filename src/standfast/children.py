@@ -56,7 +56,7 @@ def insert_child(session: Session, call_id: str, call: ChildCall[Any]) -> Callab
 
 def cancel_children(tx: Tx, row: RunRow, calls: list[CallRow]) -> None:
     """Cancel the child runs of these calls that are still live: the step has ended without asking for them."""
-    ask = Ask(reason="its parent's step was taken again and did not ask for it")
+    ask = Ask(reason="its parent's step was taken again and did not ask for it", trigger="parent")
     for call in calls:
         child = tx.run(child_id(row.id, call.id))
         if child is not None and child.status in LIVE and child.status != "cancelling":

@@ -6,8 +6,8 @@ It needs no agent code: any process that can open the store can carry it out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, get_args
 
 from pydantic import TypeAdapter
 from pydantic_core import to_json
@@ -17,7 +17,7 @@ from standfast.abc import Tx
 from standfast.errors import NotStorable, UnknownRun
 from standfast.events import Event
 from standfast.machine import UserVerb, decide
-from standfast.records import Answer, CallRef, Choice, Refused, TooLate, Undo
+from standfast.records import Answer, CallRef, Choice, Refused, TooLate, Trigger, Undo
 from standfast.requests import used_for
 from standfast.rows import RunRow, Stop
 
@@ -34,15 +34,20 @@ class Ask:
     at: float = 0.0
     if_seq: int | None = None
     request_id: str | None = None
-    trigger: str = "user"
+    trigger: Trigger = "api"
 
     def __post_init__(self) -> None:
         arguments.text_or_none("by", self.by)
         arguments.text("reason", self.reason)
         arguments.text_or_none("request_id", self.request_id)
-        arguments.text("trigger", self.trigger)
+        arguments.one_of("trigger", self.trigger, get_args(Trigger))
         if self.if_seq is not None:
             arguments.whole("if_seq", self.if_seq)
+
+
+def from_above(ask: Ask) -> Ask:
+    """The same, as it reaches a child: what set it off there is its parent."""
+    return replace(ask, trigger="parent")
 
 
 def nobody_is_dead(_tx: Tx, _holder: str) -> bool:

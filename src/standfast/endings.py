@@ -69,7 +69,12 @@ class Endings:
             child_row = tx.run(child)
             if child_row is not None and child_row.status != "cancelling":
                 cancel_one(
-                    tx, child_row, Ask(reason="its parent has ended"), "step", soft=False, is_dead=nobody_is_dead
+                    tx,
+                    child_row,
+                    Ask(reason="its parent has ended", trigger="parent"),
+                    "step",
+                    soft=False,
+                    is_dead=nobody_is_dead,
                 )
         if tx.children(row.id, live=True):
             return "children", [], None
@@ -174,7 +179,7 @@ class Endings:
             hold(row, "error", tx.now, error.text)
             row.doc.step_once = False
             row.doc.stop = Stop(
-                "pause", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight)
+                "pause", tx.now, tx.now, reason=error.message, trigger="run", in_flight=list(row.in_flight)
             )
             enter(row, "pausing", tx.now)
             return None, [failed], None
@@ -191,13 +196,18 @@ class Endings:
                 return False, [], None
             row.doc.error = error
             row.doc.stop = Stop(
-                "fail", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight)
+                "fail", tx.now, tx.now, reason=error.message, trigger="run", in_flight=list(row.in_flight)
             )
             for child in tx.children(row.id, live=True):
                 child_row = tx.run(child)
                 if child_row is not None and child_row.status != "cancelling":
                     cancel_one(
-                        tx, child_row, Ask(reason="its parent has failed"), "step", soft=False, is_dead=nobody_is_dead
+                        tx,
+                        child_row,
+                        Ask(reason="its parent has failed", trigger="parent"),
+                        "step",
+                        soft=False,
+                        is_dead=nobody_is_dead,
                     )
             failed = ev.StepFailed(
                 step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback

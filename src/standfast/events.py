@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from standfast.records import CallRef, Channel, Effect, Json, MailKind, PlanItem, Receipt, Status, Undo
+from standfast.records import CallRef, Channel, Effect, Json, MailKind, PlanItem, Receipt, Status, Trigger, Undo
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +71,7 @@ class PauseAsked(_Event):
     type: Literal["pause_asked"] = "pause_asked"
     by: str | None
     reason: str
+    trigger: Trigger
     in_flight: Sequence[CallRef] = ()
     status: Status
 
@@ -109,11 +110,24 @@ class CancelAsked(_Event):
     type: Literal["cancel_asked"] = "cancel_asked"
     by: str | None
     reason: str
-    trigger: str
+    trigger: Trigger
     undo: Undo
     soft: bool
+    suspicious: bool = False  # the marks follow as `output_suspected`
     in_flight: Sequence[CallRef] = ()
     status: Status = "cancelling"
+
+
+@dataclass(slots=True, kw_only=True)
+class OutputSuspected(_Event):
+    """Somebody stopped the run for what it says, `offset` characters into the call's text; None: nothing was said."""
+
+    type: Literal["output_suspected"] = "output_suspected"
+    by: str | None
+    reason: str
+    trigger: Trigger
+    call: str | None = None
+    offset: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -437,6 +451,7 @@ class TakenOver(_Event):
     type: Literal["taken_over"] = "taken_over"
     by: str | None
     reason: str
+    trigger: Trigger
     in_flight: Sequence[CallRef] = ()
     status: Status
 
@@ -484,6 +499,7 @@ class RewindAsked(_Event):
     epoch: int
     by: str | None
     reason: str
+    trigger: Trigger
     in_flight: Sequence[CallRef] = ()
     status: Status = "pausing"
 
@@ -535,6 +551,7 @@ Event: TypeAlias = Annotated[
     | ResumeAsked
     | RunQueued
     | CancelAsked
+    | OutputSuspected
     | RunCancelled
     | RunDone
     | RunFailed

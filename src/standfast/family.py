@@ -39,7 +39,11 @@ def hold_at_cap(tx: Tx, id: str, name: Hold, text: str) -> None:  # noqa: A002
     in_flight = row.named_in_flight
     hold(row, name, tx.now, text)
     if row.status in ("queued", "running"):
-        row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=in_flight)
+        row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger="budget", in_flight=in_flight)
         enter(row, "pausing" if row.status == "running" else "paused", tx.now)
-    saved(tx, row, [ev.PauseAsked(by=None, reason=ask.reason, in_flight=in_flight, status=row.status)])
+    saved(
+        tx,
+        row,
+        [ev.PauseAsked(by=None, reason=ask.reason, trigger=ask.trigger, in_flight=in_flight, status=row.status)],
+    )
     pause_children(tx, row, ask)

@@ -27,10 +27,12 @@ from standfast.records import (
     Decision,
     Happened,
     Json,
+    Mark,
     Need,
     NotHappened,
     Receipt,
     RunView,
+    Trigger,
     Undo,
     When,
 )
@@ -64,10 +66,16 @@ class Handle(Generic[R]):
     # --- verbs --------------------------------------------------------------------------------------
 
     async def pause(
-        self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
+        self,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """No further call begins from now on; held at once, or `pausing` until an effect in flight has ended."""
-        return await self._verb("pause", verbs.pause, by, reason, request_id, if_seq)
+        return await self._verb("pause", verbs.pause, by, reason, request_id, if_seq, trigger)
 
     async def resume(
         self,
@@ -100,11 +108,12 @@ class Handle(Generic[R]):
         reason: str = "",
         request_id: str | None = None,
         if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """Rewrite what the agent does next; pending until the agent has read it, never lost."""
         act = verbs.redirect(text, when, from_step, self._runs.ids.mail(), self._runs.is_dead)
         verb: UserVerb = "redirect" if from_step is None else "rewind"
-        return await self._verb(verb, act, by, reason, request_id, if_seq)
+        return await self._verb(verb, act, by, reason, request_id, if_seq, trigger)
 
     async def message(
         self,
@@ -130,11 +139,15 @@ class Handle(Generic[R]):
         reason: str = "",
         request_id: str | None = None,
         if_seq: int | None = None,
-        trigger: str = "user",
+        trigger: Trigger = "api",
+        suspicious: bool | Mark = False,
     ) -> Answer:
-        """Nothing new is admitted from now on; `settled()` waits for the rest, and has the receipt."""
-        act = verbs.cancel(undo, soft, self._runs.is_dead)
-        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger=trigger)
+        """Nothing new is admitted from now on; `settled()` waits for the rest, and has the receipt.
+
+        `suspicious` marks the transcript where the run was speaking, or at the place that somebody had read.
+        """
+        act = verbs.cancel(undo, soft, self._runs.is_dead, suspicious)
+        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger)
 
     async def edit(
         self,
@@ -164,9 +177,11 @@ class Handle(Generic[R]):
         reason: str = "",
         request_id: str | None = None,
         if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """Undo step `to` and everything later, and hold the run before it."""
-        return await self._verb("rewind", verbs.rewind(to, self._runs.is_dead), by, reason, request_id, if_seq)
+        act = verbs.rewind(to, self._runs.is_dead)
+        return await self._verb("rewind", act, by, reason, request_id, if_seq, trigger)
 
     async def resolve(
         self,
@@ -248,10 +263,16 @@ class Handle(Generic[R]):
         return await self._verb("return_to", act, by, reason, request_id, if_seq)
 
     async def take_over(
-        self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
+        self,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """Stop the run as by a pause, and hold it for a person who acts in it until `hand_back()`."""
-        return await self._verb("take_over", verbs.take_over, by, reason, request_id, if_seq)
+        return await self._verb("take_over", verbs.take_over, by, reason, request_id, if_seq, trigger)
 
     async def hand_back(
         self,
@@ -327,7 +348,7 @@ class Handle(Generic[R]):
         reason: str,
         request_id: str | None,
         if_seq: int | None,
-        trigger: str = "user",
+        trigger: Trigger = "api",
     ) -> Answer:
         at = self._runs.clock.now()
         ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, trigger=trigger)

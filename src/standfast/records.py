@@ -20,7 +20,15 @@ When = Literal["now", "next", "later"]
 PlanStatus = Literal["queued", "running", "done", "dropped"]
 MailKind = Literal["redirect", "message", "order"]
 Channel = Literal["text", "reasoning", "tool_call"]
+Trigger = Literal["api", "button", "key", "terminal", "operator", "parent", "deadline", "budget", "tripwire", "run"]
+"""What set off a stop: a program; a button, a key, a typed command; an operator's halt; the run above it, its deadline,
+its budget, a tripwire; or the run itself (it asks, failed, or is in doubt)."""
+Hand = Literal["api", "button", "key", "terminal"]
+"""The triggers that are somebody's hand: what a client may say of itself."""
 NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
+
+NO_TOOLS = ("ask", "sleep", "child")
+"""Calls of a step that are nothing by themselves: no person performs them."""
 
 Status = Literal["queued", "running", "pausing", "paused", "cancelling", "cancelled", "done", "failed"]
 LIVE: tuple[Status, ...] = ("queued", "running", "pausing", "paused", "cancelling")
@@ -310,6 +318,14 @@ class InFlight:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in what a run says that somebody found suspicious: `offset` characters of the call's text."""
+
+    call: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Undone:
     """An effect the stop set out to take back, and what became of that."""
 
@@ -348,7 +364,8 @@ class Receipt:
     result: JsonValue = None
     calls_after_cancel: int = 0
     usage: Spent = field(default_factory=Spent)
-    trigger: str = "user"
+    trigger: Trigger = "api"
+    marks: tuple[Mark, ...] = ()  # where its output was called suspicious
     undo: Undo | None = None
     soft: bool = False
 

@@ -16,12 +16,14 @@ from standfast.records import (
     InFlight,
     Json,
     MailKind,
+    Mark,
     PlanItem,
     Receipt,
     Residue,
     Settles,
     Spent,
     Status,
+    Trigger,
     Undo,
 )
 
@@ -100,7 +102,8 @@ class Stop:
     accepted_at: float
     by: str | None = None
     reason: str = ""
-    trigger: str = "user"
+    trigger: Trigger = "api"
+    marks: list[Mark] = field(default_factory=list[Mark])
     undo: Undo = "step"
     soft: bool = False
     in_flight: list[CallRef] = field(default_factory=list[CallRef])
@@ -117,6 +120,9 @@ class Target:
     step: int
     then: Literal["paused", "queued"]
     undoing: list[int] = field(default_factory=list[int])  # the ledger rows it takes back
+    by: str | None = None  # who asked for it, for one that has to wait
+    reason: str = ""
+    trigger: Trigger = "api"
 
 
 @dataclass(slots=True)

@@ -16,7 +16,8 @@ def settle(tx: Tx, row: RunRow) -> tuple[list[Event], bytes | None]:
     noted, row.doc.rewind_noted = row.doc.rewind_noted, None
     if noted is not None:
         events: list[Event] = []
-        state = begin_rewind(tx, row, Ask(), noted, events, everybody_is_dead, [])
+        ask = Ask(by=noted.by, reason=noted.reason, trigger=noted.trigger)
+        state = begin_rewind(tx, row, ask, noted, events, everybody_is_dead, [])
     elif row.doc.target is not None:
         events, state = settle_rewind(tx, row)
     else:

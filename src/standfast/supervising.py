@@ -278,9 +278,11 @@ class Supervisor:
                 hold(row, name, tx.now, text, data)
                 if name == "user":
                     row.doc.step_once = False
-                row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=list(row.in_flight))
+                row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger="run", in_flight=list(row.in_flight))
                 enter(row, "pausing", tx.now)
-                asked = ev.PauseAsked(by=None, reason=f"{name}: {text}", in_flight=row.in_flight, status="pausing")
+                asked = ev.PauseAsked(
+                    by=None, reason=f"{name}: {text}", trigger="run", in_flight=row.in_flight, status="pausing"
+                )
                 return None, [*gone, asked], None
             return None, gone, None
 

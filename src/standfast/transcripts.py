@@ -11,7 +11,10 @@ from standfast.rows import RunRow
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one try of a call said; `partial` if it was cut, failed, or has not ended. A reply's call is "reply"."""
+    """What one try of a call said; `partial` if it was cut, failed, or has not ended. A reply's call is "reply".
+
+    `marks`: after so many characters somebody stopped the run because this looked suspicious.
+    """
 
     call: str
     text: str
@@ -19,6 +22,7 @@ class Said:
     reasoning: str = ""
     tool: str = ""
     attempt: int = 0
+    marks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -28,6 +32,7 @@ class _Try:
     text: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
     partial: bool = True
+    marks: list[int] = field(default_factory=list[int])
 
 
 def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
@@ -36,6 +41,7 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
     last: dict[str, _Try] = {}
     tools: dict[str, str] = {}
     whole: set[str] = set()
+    marks: list[ev.OutputSuspected] = []
     after = 0
     while rows := tx.record(row.n, after):
         for seq, events in rows:
@@ -47,13 +53,19 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
                     _add(event, tries, last)
                 elif isinstance(event, ev.CallFinished):
                     whole.add(event.call)
+                elif isinstance(event, ev.OutputSuspected):
+                    marks.append(event)
                 elif isinstance(event, ev.Replied):
                     text = "\n".join([event.text, *event.lines])
                     tries.append(_Try("reply", event.attempt, [text], partial=False))
     for call in whole & last.keys():  # the text of one commit stands behind the end of its call
         last[call].partial = False
+    for mark in marks:  # nothing is said anew after a cancel: it is the last try; its last words stand behind the mark
+        if mark.call in last:
+            last[mark.call].marks.append(mark.offset)
     return [
-        Said(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt) for t in tries
+        Said(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt, tuple(t.marks))
+        for t in tries
     ]
 
 

@@ -165,11 +165,14 @@ async def test_a_leak_is_cut_while_it_is_being_said(runs: Runtime, world: Path) 
         async for event in run.events():
             if getattr(event, "text", "").find("Never") >= 0:
                 break
-    assert await run.cancel(by="ann", reason="suspicious output", trigger="suspicious output")
+    assert await run.cancel(by="ann", reason="suspicious output", suspicious=True)
     receipt = await run.settled(timeout=30)
     assert "Never" in receipt.partial_output
     assert "manager" not in receipt.partial_output
-    assert receipt.trigger == "suspicious output"
+    [mark] = receipt.marks
+    [said] = [one for one in await run.transcript() if one.call == mark.call]
+    assert said.marks == (mark.offset,)
+    assert 0 < mark.offset <= len(said.text)
 
 
 async def test_the_model_says_which_it_is(runs: Runtime, world: Path) -> None:

@@ -163,7 +163,7 @@ class Oracle:
         self._quiet_after_settled(receipt, mine)
 
     def _forced(self) -> bool:
-        return any(e.trigger != "user" for e in self.record if isinstance(e, ev.CancelAsked))
+        return any(e.trigger != "api" for e in self.record if isinstance(e, ev.CancelAsked))
 
     def _quiet_after_settled(self, receipt: Receipt, mine: set[str]) -> None:
         left = {f.call.id for f in receipt.in_flight if f.outcome in ("still_running", "in_doubt")}

@@ -40,6 +40,10 @@ def test_agents_are_told_with_their_schemas(server: Server) -> None:
     assert agents.keys() == {"counter", "wedger", "shop", "writer"}
     assert agents["counter"]["description"] == "Counts, one number a step."
     assert agents["counter"]["schema"]["properties"]["to"]["default"] == 3
+    tools = {tool["name"]: tool for tool in agents["shop"]["tools"]}
+    assert tools.keys() == {"pack", "send"}, "what only a step can ask for is no tool of a person (R24)"
+    assert tools["send"]["effect"] == "irreversible"
+    assert tools["send"]["schema"]["required"] == ["item"]
     assert agents["writer"]["text_field"] == "task"
     assert agents["shop"]["plan"] == [["stage-0", "Ask for a note"], ["stage-1", "Send the parcel"]]
 

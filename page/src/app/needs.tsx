@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { isObject } from "../patch";
 import type { Choice, Json, JsonValue, Need } from "../types.gen";
 import type { Verb } from "../wire";
-import { duration } from "../words";
+import { duration, sentence } from "../words";
 import { accepted, act, client, seconds, to } from "./state";
 import { Value } from "./parts";
 
@@ -152,10 +152,6 @@ function OneChoice({ run, choice, first }: { run: string; choice: Choice; first:
 
 function asChoice(value: JsonValue): Choice | null {
   return isObject(value) && typeof value["verb"] === "string" ? { verb: value["verb"], args: isObject(value["args"]!) ? value["args"] : {}, label: String(value["label"] ?? "") } : null;
-}
-
-function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function parsed(text: string): JsonValue | undefined {

@@ -4,7 +4,6 @@ import type { WatchedRun } from "../client";
 import type { CallInfo } from "../history";
 import { Markdown } from "../markdown";
 import { ENDED } from "../reduce";
-import { nameOf } from "../telling";
 import { act, drawn, to } from "./state";
 import { At, Panel } from "./parts";
 
@@ -49,8 +48,8 @@ export function Output({ run }: { run: WatchedRun }) {
 
 async function stop(run: WatchedRun): Promise<void> {
   const call = run.history.calls.get(run.history.lastCall);
-  const where = call ? ` at character ${call.text.length} of ${nameOf(call.id)} (${call.id})` : "";
-  await act(run.id, "cancel", { reason: `suspicious output${where}` });
+  const suspicious = call ? { call: call.id, offset: [...call.text].length } : true; // the server counts whole characters
+  await act(run.id, "cancel", { reason: "suspicious output", suspicious });
 }
 
 function Said({ run, call }: { run: string; call: CallInfo }) {
@@ -64,9 +63,16 @@ function Said({ run, call }: { run: string; call: CallInfo }) {
         {call.state === "cut" || call.state === "in_doubt" ? <span class="muted">cut: partial</span> : null}
       </header>
       {call.reasoning && <details class="reasoning"><summary>Thinking</summary><p>{call.reasoning}</p></details>}
-      {speaking ? <Live text={call.text} /> : <Markdown text={call.text} />}
+      {speaking ? <Live text={call.text} /> : partsOf(call).map((part, n) => <>{n > 0 && <p class="suspected">⚑ stopped here as suspicious</p>}{part && <Markdown text={part} />}</>)}
     </article>
   );
+}
+
+/** What a call said, cut at the places where somebody stopped it. */
+function partsOf(call: CallInfo): string[] {
+  const letters = [...call.text];
+  const places = [0, ...[...call.marks].sort((a, b) => a - b), letters.length];
+  return places.slice(1).map((end, n) => letters.slice(places[n], end).join(""));
 }
 
 /** Growing text: what is new is appended, what stands is not touched. */

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Client, VerbProblem, useClient, type WatchedRun } from "../client";
 import { parseRoute, type Route } from "../routes";
 import type { JsonValue } from "../types.gen";
-import type { Answer, Verb } from "../wire";
+import { askedWith, type Answer, type Verb } from "../wire";
 
 export const client = new Client({ session: async () => (await fetch("api/me")).status !== 401 });
 useClient(client);
@@ -30,7 +30,7 @@ export function say(text: string, tone: Notice["tone"] = "plain"): void {
 /** Ask for something and tell the person what came of it. True if it was accepted. */
 export async function act(run: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}): Promise<Answer | null> {
   try {
-    const answer = await client.verb(run, verb, args);
+    const answer = await client.verb(run, verb, askedWith("button", verb, args));
     if (answer.answer === "accepted") {
       if (answer.note) say(answer.note);
       else notice.value = null;

@@ -14,6 +14,7 @@ from standfast.records import (
     CheckAgain,
     Choice,
     Decision,
+    Hand,
     Happened,
     Json,
     Need,
@@ -26,6 +27,7 @@ from standfast.transcripts import Said
 
 SHORTEST_ENDING = 3  # characters: ids that sort by time differ at their end
 MANY = 1000
+STOPPING = ("pause", "redirect", "cancel", "rewind", "take_over")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Access(Protocol):
 
     async def perform(self, run: str, tool: str, args: Json, reason: str) -> Any:
         """Perform a tool in a run that was taken over; its result."""
+        ...
+
+    async def would_kill(self, run: str) -> Json:
+        """What force would kill, in `kills`, and its `pid`; None if nothing can be killed from here: then what can."""
         ...
 
     async def start(self, args: Json) -> RunView: ...
@@ -148,6 +154,11 @@ def need_for(view: RunView, kinds: Sequence[str], given: str | None) -> Need:
     names = ", ".join(need.call or need.id for need in view.needs if need.kind in kinds)
     problem = f"no open {what} {given!r}" if not open_needs else f"{len(open_needs)} open ones"
     raise Misuse(f"run {view.id} has {problem}: {names}", hint="name the call; nothing was changed")
+
+
+def asked_with(trigger: Hand, verb: str, args: Json) -> Json:
+    """The same arguments; those of a verb that stops something say what it was asked with."""
+    return {**args, "trigger": trigger} if verb in STOPPING else args
 
 
 def decided(decision: Decision) -> Json:

@@ -21,6 +21,7 @@ from standfast.control import load
 from standfast.errors import Misuse, UnknownRun
 from standfast.events import Event, TextDelta
 from standfast.handle import Handle
+from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.records import (
     ENDED,
@@ -29,16 +30,19 @@ from standfast.records import (
     Decision,
     Happened,
     Json,
+    Mark,
     NotHappened,
     Receipt,
     RunView,
 )
 from standfast.rows import CallRow
 from standfast.runtime import Runtime
+from standfast.shapes import agent_json
 from standfast.stops import receipt
 from standfast.transcripts import Said
 
 _states: TypeAdapter[Any] = TypeAdapter(Any)
+_marks: TypeAdapter[Mark] = TypeAdapter(Mark)
 SEARCHED = 2000
 
 
@@ -153,7 +157,7 @@ class LocalAccess:
         def look(tx: Tx) -> builtins.list[Json]:
             driven = {name for lease in tx.leases() if not proven_dead(lease) for name in lease.agents}
             contracts = {name: tx.contract_of(name) for name in sorted(driven)}
-            return [_agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
+            return [agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
 
         return self._runs.read(look)
 
@@ -164,6 +168,8 @@ class LocalAccess:
         given: dict[str, Any] = {"by": self._by, **args}
         if name == "resolve":
             given["decision"] = _decision(str(given["decision"]), given.pop("result", None))
+        if is_object(mark := given.get("suspicious")):
+            given["suspicious"] = _marks.validate_python(mark)
         method: Callable[..., Awaitable[Answer]] | None = getattr(handle, name, None)
         if name.startswith("_") or method is None:
             raise Misuse(f"this version of standfast has no verb {name!r}", hint="nothing was changed")
@@ -174,6 +180,10 @@ class LocalAccess:
         if perform is None:
             raise Misuse("this version of standfast cannot perform tools by hand", hint="nothing was changed")
         return _states.dump_python(await perform(tool, args, by=self._by, reason=reason), mode="json")
+
+    async def would_kill(self, run: str) -> Json:
+        self._there()
+        return {"pid": None, "kills": self._runs.read(lambda tx: who_holds(tx, run))}
 
     async def start(self, args: Json) -> RunView:
         return await self.start_agent(str(args["agent"]), args)
@@ -210,6 +220,22 @@ def ids_in(store: Path) -> list[str]:
     return asyncio.run(look())
 
 
+def who_holds(tx: Tx, run: str) -> str:
+    """Whoever keeps a run from settling, and what can be done about it, for people without a server."""
+    row = load(tx, run)
+    lease = next((one for one in tx.leases() if one.id == row.holder), None)
+    if lease is None:
+        return "no process holds it: it settles as soon as a driver with its agent runs"
+    if proven_dead(lease):
+        return f"its driver (pid {lease.pid}) is dead: it settles as soon as another driver with its agent runs"
+    others = sum(holder == lease.id and id_ != run for id_, _, _, holder in tx.claimable())
+    more = f" and {others} other runs of it" if others else ""
+    return (
+        f"its driver is the process {lease.pid}. `kill -9 {lease.pid}` ends that{more}; another driver then takes the"
+        " run up where it was, and a call with effects that was in flight is in doubt"
+    )
+
+
 def call_json(call: CallRow) -> Json:
     """A call with what went in and what came out."""
     return {
@@ -227,15 +253,6 @@ def call_json(call: CallRow) -> Json:
         "error": call.error,
         "message": call.message,
         "undo": call.undo,
-    }
-
-
-def _agent_json(name: str, contract: Json) -> Json:
-    return {
-        "name": name,
-        "schema": contract.get("state"),
-        "text_field": contract.get("text_field"),
-        "plan": contract.get("plan") or [],
     }
 
 

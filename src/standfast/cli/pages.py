@@ -10,6 +10,8 @@ from pydantic import JsonValue
 from standfast import events as ev
 from standfast.cli.words import (
     PLAN_SHAPES,
+    SUSPICIOUS,
+    TRIGGER_WORDS,
     budget_words,
     count,
     duration,
@@ -24,7 +26,7 @@ from standfast.cli.words import (
     status_words,
 )
 from standfast.events import Event, TextDelta
-from standfast.records import Json, Receipt, RunView
+from standfast.records import Json, Receipt, RunView, Trigger
 from standfast.transcripts import Said
 
 
@@ -141,9 +143,8 @@ def receipt_page(receipt: Receipt) -> list[str]:
     took = max(0.0, receipt.settled_at - receipt.accepted_at)
     who = f" by {receipt.by}" if receipt.by else ""
     why = f": {receipt.reason}" if receipt.reason else ""
-    trigger = f" [{receipt.trigger}]" if receipt.trigger not in ("", "user") else ""
     lines = [
-        f"receipt of {receipt.run}: {receipt.status}{who}{why}{trigger}",
+        f"receipt of {receipt.run}: {receipt.status}{who}{why} [{TRIGGER_WORDS[receipt.trigger]}]",
         f"  asked {clock(receipt.asked_at)}, settled {took:.2f} s after it was accepted",
         f"  {count(receipt.finished_steps, 'step')} finished and kept",
     ]
@@ -158,6 +159,7 @@ def receipt_page(receipt: Receipt) -> list[str]:
     if receipt.kept:
         lines.append(f"  kept: {', '.join(call.title or call.tool for call in receipt.kept)}")
     lines += [f"  left behind: {one.what} ({one.why})" for one in receipt.residue]
+    lines += [f"  suspicious output: marked after {one.offset} characters of {one.call}" for one in receipt.marks]
     lines.append(f"  calls begun after it was accepted: {receipt.calls_after_cancel}")
     if receipt.usage.tokens or receipt.usage.cost:
         cost = f", cost {receipt.usage.cost:.3g}" if receipt.usage.cost else ""
@@ -178,8 +180,21 @@ def transcript_page(said: Sequence[Said]) -> list[str]:
         lines.append(f"── {one.tool or one.call}{cut}")
         if one.reasoning:
             lines += [f"  ~ {line}" for line in one.reasoning.splitlines()]
-        lines += [f"  {line}" for line in one.text.splitlines()]
+        lines += [f"  {line}" for line in marked(one.text, one.marks).splitlines()]
     return lines or ["nothing was said"]
+
+
+def suspected_words(event: ev.OutputSuspected) -> str:
+    """Where the output was called suspicious."""
+    where = f" after {count(event.offset, 'character')} of {event.call}" if event.call is not None else ""
+    return f"output marked as suspicious{where}"
+
+
+def marked(text: str, marks: Sequence[int]) -> str:
+    """What was said, with a line at every place where somebody stopped it."""
+    for place in sorted(marks, reverse=True):
+        text = f"{text[:place]}\n{SUSPICIOUS}\n{text[place:]}"
+    return text
 
 
 def event_line(event: Event | TextDelta) -> str:
@@ -199,6 +214,8 @@ def _about(event: Event) -> str:
             return short(event.text)
         case ev.RunCancelled():
             return f"{count(event.receipt.finished_steps, 'step')} finished"
+        case ev.OutputSuspected():
+            return joined([suspected_words(event), f"by {event.by}" if event.by else ""])
         case ev.PlanChanged():
             return "  ".join(f"{PLAN_SHAPES[item.status]} {item.title}" for item in event.plan)
         case ev.StepFailed() | ev.RunFailed():
@@ -207,8 +224,14 @@ def _about(event: Event) -> str:
             return joined([", ".join(event.holds), event.text], ": ")
         case ev.CancelAsked() | ev.PauseAsked() | ev.ResumeAsked() | ev.StateEdited() | ev.RewindAsked():
             flight = getattr(event, "in_flight", ())
+            trigger: Trigger | None = getattr(event, "trigger", None)
             return joined(
-                [f"by {event.by}" if event.by else "", event.reason, f"in flight: {flying(flight)}" if flight else ""]
+                [
+                    f"by {event.by}" if event.by else "",
+                    f"[{TRIGGER_WORDS[trigger]}]" if trigger is not None else "",
+                    event.reason,
+                    f"in flight: {flying(flight)}" if flight else "",
+                ]
             )
         case _:
             shown = {

@@ -162,6 +162,13 @@ class RemoteAccess:
             await stream.aclose()
         raise Misuse(f"{tool} was not performed: the run has ended or was handed back", hint="see standfast show")
 
+    async def would_kill(self, run: str) -> Json:
+        status, body = await self._ask("GET", f"{_path(run)}/force")
+        if status == 404 and "workers" in str(body.get("detail")):
+            return {"pid": None, "kills": f"{body['detail']}: {body.get('hint')}"}
+        _raise_for(status, body)
+        return cast("Json", body)
+
     async def start(self, args: Json) -> RunView:
         status, body = await self._ask("POST", "/api/runs", args)
         _raise_for(status, body)

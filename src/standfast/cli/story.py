@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from standfast import events as ev
+from standfast.cli.pages import suspected_words
 from standfast.cli.screens import Screen
 from standfast.cli.words import (
     PLAN_SHAPES,
@@ -120,6 +121,8 @@ class Story:
             case ev.CancelAsked():
                 flight = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
                 return [(f"◓ cancel asked{_by(event.by, event.reason)}{flight}", "red")]
+            case ev.OutputSuspected():
+                return [(f"⚑ {suspected_words(event)}{_by(event.by, event.reason)}", "red")]
             case ev.RewindAsked():
                 return [(f"↺ rewind to step {event.to}{_by(event.by, event.reason)}", "yellow")]
             case ev.StateEdited():

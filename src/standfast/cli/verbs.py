@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from standfast.cli.access import Access, find
+from standfast.cli.access import Access, asked_with, find
 from standfast.cli.codes import Code, code_of_answer
 from standfast.cli.options import JsonObject, JsonText, Place, reaching, run_argument, say_json, text_of
 from standfast.cli.pages import receipt_page
@@ -90,7 +90,7 @@ def do(place: Place, run: str, verb: str, args: Json | Callable[[RunView], Json]
 
     async def act(access: Access) -> tuple[str, tuple[Answer, RunView, Receipt | None]]:
         view = await find(access, run)
-        given = args(view) if callable(args) else args
+        given = asked_with("terminal", verb, args(view) if callable(args) else args)
         return access.options, await carry_out(access, view, verb, given, wait=wait)
 
     tell_answer(place, *_named(place.do(act), verb))
@@ -162,11 +162,21 @@ def message(place: Place, asked: Json, run: str, text: str, when: str, data: Any
 @run_argument
 @click.option("--undo", type=click.Choice(["step", "all", "none"]), default="step", show_default=True)
 @click.option("--soft", is_flag=True, help="Let the call in flight finish.")
+@click.option("--suspicious", is_flag=True, help="Mark the transcript: what it was saying looks wrong.")
 @waiting
 @asking
-def cancel(place: Place, asked: Json, run: str, undo: Literal["step", "all", "none"], soft: bool, wait: bool) -> None:
+def cancel(
+    place: Place,
+    asked: Json,
+    run: str,
+    undo: Literal["step", "all", "none"],
+    soft: bool,
+    suspicious: bool,
+    wait: bool,
+) -> None:
     """End a run: nothing new begins, effects in flight are undone, finished steps are kept."""
-    do(place, run, "cancel", {"undo": undo, "soft": soft, **asked}, wait=wait)
+    args: Json = {"undo": undo, "soft": soft, **asked}
+    do(place, run, "cancel", {**args, "suspicious": True} if suspicious else args, wait=wait)
 
 
 # --- time travel, and acting by hand ---------------------------------------------------------------------

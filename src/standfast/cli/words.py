@@ -22,6 +22,7 @@ from standfast.records import (
     Refused,
     RunView,
     Status,
+    Trigger,
 )
 
 Colour = Literal["blue", "green", "yellow", "red", "magenta", "cyan", "bright_black", "white"]
@@ -46,6 +47,19 @@ LOOKS: Final[dict[str, Look]] = {
     "failed": Look("▲", "magenta"),
 }
 PLAN_SHAPES: Final[dict[str, str]] = {"queued": "○", "running": "▶", "done": "✔", "dropped": "╌"}
+SUSPICIOUS: Final = "⚑ stopped here as suspicious"
+TRIGGER_WORDS: Final[dict[Trigger, str]] = {
+    "api": "by a program",
+    "button": "by a button",
+    "key": "by a key",
+    "terminal": "by a typed command",
+    "operator": "by an operator's halt",
+    "parent": "by the run above it",
+    "deadline": "by its deadline",
+    "budget": "by its budget",
+    "tripwire": "by a tripwire",
+    "run": "by the run itself",
+}
 UNKNOWN = Look("?", "white")
 
 

@@ -18,7 +18,7 @@ from standfast.server.limits import Rate
 from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Filter
 from standfast.server.surface import Surface, allow
-from standfast.server.verbs import Count
+from standfast.server.verbs import EVERY_VERB, Count
 from standfast.server.wire import delta_json, encode, parse
 
 MOST_WATCHED = 500
@@ -119,6 +119,7 @@ class Page:
             "me": {"name": actor.name, "rights": sorted(actor.rights)},
             "now": self._surface.runs.clock.now(),
             "agents": await self._surface.agents(),
+            "verbs": [verb for verb in EVERY_VERB if "*" in actor.rights or verb in actor.rights],
         }
 
     async def _bye(self, why: str, code: int) -> None:

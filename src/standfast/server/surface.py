@@ -22,7 +22,7 @@ from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Reader
 from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
 from standfast.server.wire import said_no
-from standfast.shapes import answer_json, view_json
+from standfast.shapes import agent_json, answer_json, view_json
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -169,7 +169,7 @@ class Surface:
             driven = {name for lease in tx.leases() if not proven_dead(lease) for name in lease.agents}
             found = {name: tx.contract_of(name) for name in sorted(driven | known.keys())}
             return [
-                _agent_json(name, contract[1], told.get(name, About()))
+                _told(name, contract[1], told.get(name, About()))
                 for name, contract in found.items()
                 if contract is not None
             ]
@@ -180,20 +180,8 @@ class Surface:
             return []
 
 
-def _agent_json(name: str, contract: Json, about: About) -> dict[str, Any]:
-    tools = contract.get("tools")
-    kinds: dict[str, Any] = tools if isinstance(tools, dict) else {}
-    return {
-        "name": name,
-        "description": about.description,
-        "schema": contract.get("state"),
-        "text_field": contract.get("text_field") or None,
-        "plan": contract.get("plan") or [],
-        "redirects": contract.get("redirects", True),
-        "instructions": "instructions" in contract,
-        "models": list(about.models),
-        "tools": sorted(kinds),
-    }
+def _told(name: str, contract: Json, about: About) -> dict[str, Any]:
+    return agent_json(name, contract, about.description, about.models)
 
 
 def allow(actor: Actor, verb: str, run: str | None) -> None:

@@ -12,7 +12,19 @@ from standfast import control, verbs
 from standfast.control import Ask
 from standfast.errors import Misuse
 from standfast.handle import Handle
-from standfast.records import Accepted, Answer, CheckAgain, Decision, Happened, Json, NotHappened, Undo, When
+from standfast.records import (
+    Accepted,
+    Answer,
+    CheckAgain,
+    Decision,
+    Hand,
+    Happened,
+    Json,
+    Mark,
+    NotHappened,
+    Undo,
+    When,
+)
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 
@@ -32,7 +44,17 @@ class Asked(BaseModel):
     if_seq: Count | None = Field(None, description="only if the run is still at this seq")
 
 
-class Pause(Asked):
+class Stopping(Asked):
+    """What the verbs take that stop what a run is doing."""
+
+    trigger: Hand = Field("api", description="what it was asked with, as the client tells it; kept in the record")
+
+
+class Pause(Stopping):
+    pass
+
+
+class StepOnce(Asked):
     pass
 
 
@@ -42,7 +64,7 @@ class Resume(Asked):
     budget: Json | None = Field(None, description="absolute caps: steps, calls, tokens, cost, seconds, repeats")
 
 
-class Redirect(Asked):
+class Redirect(Stopping):
     text: str
     when: Literal["now", "next"] = "now"
     from_step: Step | str | None = Field(None, description="a step, or a plan item's id: what came later is undone")
@@ -54,9 +76,12 @@ class Message(Asked):
     when: When = "next"
 
 
-class Cancel(Asked):
+class Cancel(Stopping):
     undo: Undo = "step"
     soft: bool = False
+    suspicious: bool | Mark = Field(
+        False, description="mark the transcript: at the place that was read, {call, offset}, or (true) where it ends"
+    )
 
 
 class Edit(Asked):
@@ -91,7 +116,7 @@ class ReturnTo(Asked):
     frame: str
 
 
-class Rewind(Asked):
+class Rewind(Stopping):
     to: Step | str
 
 
@@ -180,7 +205,7 @@ def _verb(name: str, asks: type[Asked], summary: str, act: Act | None = None) ->
 _ALL = (
     _verb("pause", Pause, "No further call begins; held at once, or once an effect in flight has ended"),
     _verb("resume", Resume, "Go on where the run was held"),
-    _verb("step_once", Pause, "Take one step of a paused run, then pause again"),
+    _verb("step_once", StepOnce, "Take one step of a paused run, then pause again"),
     _verb("redirect", Redirect, "Rewrite what the agent does next"),
     _verb("message", Message, "Tell the agent something beside its task"),
     _verb("cancel", Cancel, "Nothing new is admitted; what is in flight is cut and undone"),
@@ -197,6 +222,7 @@ _ALL = (
     _verb("perform", Perform, "A person performs a tool during a take-over", cast("Act", _perform)),
 )
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL}
+EVERY_VERB: Final = ("start", "fork", *VERBS, "force")
 
 
 async def carry_out(runs: Runtime, run: str, verb: Verb, ask: Asked, actor: Actor) -> Answer:

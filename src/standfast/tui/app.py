@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import ClassVar
 
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from standfast.cli.access import Access, Opened, find
 from standfast.tui.dialogs import TextDialog
@@ -18,15 +18,26 @@ HELP = """\
 p        pause, or resume what is paused
 r        redirect: rewrite what it does next
 x x      cancel (the second x within three seconds)
+S S      the same, for what it says: suspicious output is marked where you read
 m        write a message
 a        answer what it needs
 e        edit the state of a paused run
 s        take one step of a paused run
-f        fork: a new run from this one
-1 ... 7  panes: output, calls, thoughts, mail, state, receipt, record
+f        from a step on: fork, edit and rerun, undo back to it; save
+t        take the run over; again: hand it back
+u        perform a tool in a run that you have taken over
+F        force a stop that takes too long, or see what can be done
+1 ... 8  panes: output, calls, thoughts, mail, state, receipt, record, timeline
 Enter    details of a call, or of a thought
 Escape   back to the list, or out of a field
+d        dark or light
 q        detach: the run goes on
+
+In the list
+Space    mark; p, a and x then act on all that are marked, c unmarks them
+a        approve what they ask for
+n        new run
+/        show only some: words, agent:NAME, status:live, needs, label=value
 """
 
 
@@ -39,7 +50,9 @@ class WatchApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("q", "detach", "Detach"),
         ("question_mark", "help", "Help"),
+        Binding("d", "shade", "Dark or light", show=False),
     ]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]
 
     def __init__(self, opened: Callable[[], Opened], run: str | None = None) -> None:
         super().__init__()
@@ -60,6 +73,13 @@ class WatchApp(App[None]):
 
     def action_detach(self) -> None:
         self.exit()
+
+    def action_shade(self) -> None:
+        """Dark, or light; what stands there is written anew."""
+        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+        for screen in self.screen_stack:
+            if isinstance(screen, RunScreen | RunsScreen):
+                screen.repaint()
 
     def action_help(self) -> None:
         _ = self.push_screen(TextDialog("keys", HELP))

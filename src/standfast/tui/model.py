@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from standfast import events as ev
-from standfast.cli.pages import event_line
+from standfast.cli.pages import event_line, marked
 from standfast.cli.screens import harmless
 from standfast.events import Event, TextDelta
+from standfast.records import Json
+from standfast.tui.spans import Spans
 
 MOST_CHARACTERS = 20_000  # on the screen; the transcript has everything
 MOST_LINES = 2_000
@@ -25,12 +27,16 @@ class CallLine:
     effect: str
     title: str = ""
     status: str = "running"
+    step: int = 0
     began: float = 0.0
+    ended: float | None = None
     seconds: float | None = None
+    tries: int = 1
     args: JsonValue = None
     result: JsonValue = None
     error: str = ""
     why: str = ""
+    undo: str = ""
 
     @property
     def name(self) -> str:
@@ -45,6 +51,7 @@ class Speech:
     channel: str
     text: str = ""
     cut: bool = False
+    marks: list[int] = field(default_factory=list[int])
 
 
 @dataclass(slots=True)
@@ -52,6 +59,8 @@ class RunModel:
     """Everything a screen shows of a run beside its view."""
 
     seq: int = 0
+    last_at: float = 0.0  # of the newest event
+    spans: Spans = field(default_factory=Spans)
     calls: dict[str, CallLine] = field(default_factory=dict[str, CallLine])
     speeches: list[Speech] = field(default_factory=list[Speech])
     record: deque[str] = field(default_factory=lambda: deque[str](maxlen=MOST_LINES))
@@ -67,6 +76,8 @@ class RunModel:
         if event.seq and event.seq < self.seq:
             return
         self.seq = max(self.seq, event.seq)
+        self.last_at = max(self.last_at, event.at)
+        self.spans.take(event)
         if isinstance(event, ev.TextFlushed):
             self._say(event.call, event.channel, event.offset, event.text)
             return
@@ -80,8 +91,14 @@ class RunModel:
     def _change(self, event: Event) -> None:
         match event:
             case ev.CallStarted():
+                known = self.calls.get(event.call)
                 self.calls[event.call] = CallLine(
-                    *(event.call, event.tool, event.effect, event.title), began=event.at, args=event.args, why=event.why
+                    *(event.call, event.tool, event.effect, event.title),
+                    step=self.spans.step,
+                    began=event.at,
+                    tries=1 if known is None or known.status == "approved" else known.tries + 1,
+                    args=event.args,
+                    why=event.why,
                 )
             case ev.CallFinished():
                 self._ended(event.call, "finished", event.at, event.seconds, result=event.result)
@@ -95,13 +112,21 @@ class RunModel:
                 self._ended(event.call, "in doubt", event.at, error=event.why)
             case ev.UndoEnded():
                 if event.call in self.calls and event.outcome != "retrying":
+                    self.calls[event.call].undo = event.outcome
                     self.calls[event.call].status = "undone" if event.outcome == "undone" else f"undo: {event.outcome}"
             case ev.Asked():
-                line = self.calls.setdefault(event.call, CallLine(event.call, event.kind, "read", began=event.at))
+                line = self.calls.setdefault(
+                    event.call, CallLine(event.call, event.kind, "", step=self.spans.step, began=event.at)
+                )
                 line.status, line.args = "asks", event.args
             case ev.Answered():
                 if event.call in self.calls:
                     self.calls[event.call].status = event.answer.replace("_", " ")
+                    self.calls[event.call].ended = event.at
+            case ev.OutputSuspected():
+                spoken = self._speaking.get((event.call or "", "text"))
+                if spoken is not None:
+                    spoken.marks.append(event.offset)
             case ev.Replied():
                 text = "\n".join([event.text, *event.lines])
                 self.speeches.append(Speech("reply", "text", text))
@@ -114,6 +139,7 @@ class RunModel:
         line = self.calls.get(call)
         if line is not None:
             line.status, line.result, line.error = status, result, error
+            line.ended = at
             line.seconds = seconds or max(0.0, at - line.began)
 
     def _say(self, call: str, channel: str, offset: int, text: str) -> None:
@@ -133,6 +159,15 @@ class RunModel:
             offset = len(known)
         speech.text = known + text[len(known) - offset :]
 
+    def last_words(self) -> Json | None:
+        """Where somebody is reading: the call that speaks, and how much of it is here; None if nothing was said."""
+        said = next((one for one in reversed(self.speeches) if one.channel == "text" and one.call != "reply"), None)
+        return None if said is None else {"call": said.call, "offset": len(said.text)}
+
+    def calls_of(self, first: int, after: int | None) -> list[CallLine]:
+        """The calls of a step and those behind it, up to another."""
+        return [c for c in self.calls.values() if c.step >= first and (after is None or c.step < after)]
+
     def output(self) -> str:
         """What was said, the newest at the end; the beginning gives way."""
         parts: list[str] = []
@@ -142,7 +177,7 @@ class RunModel:
             name = "reply" if speech.call == "reply" else line.name if line is not None else speech.call
             cut = " (cut)" if speech.cut else ""
             thinking = " thinks" if speech.channel == "reasoning" else ""
-            part = f"── {name}{thinking}{cut}\n{harmless(speech.text).rstrip()}\n"
+            part = f"── {name}{thinking}{cut}\n{harmless(marked(speech.text, speech.marks)).rstrip()}\n"
             parts.append(part)
             length += len(part)
             if length > MOST_CHARACTERS:

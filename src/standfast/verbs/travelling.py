@@ -7,7 +7,7 @@ from collections.abc import Callable
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Act, Ask, IsDead, load, saved, stop_by
+from standfast.control import Act, Ask, IsDead, from_above, load, saved, stop_by
 from standfast.errors import WrongState
 from standfast.events import Event
 from standfast.machine import may_follow
@@ -56,6 +56,7 @@ def rewind_to(
 ) -> Answer:
     events: list[Event] = [received] if received else []
     if row.status == "pausing":
+        target.by, target.reason, target.trigger = ask.by, ask.reason, ask.trigger
         note = _note_rewind(row, target)
         events.append(ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text=note))
         saved(tx, row, events)
@@ -95,7 +96,7 @@ def begin_rewind(
         child_row = load(tx, child)
         began = tx.call(row.n, child_row.doc.parent_call)
         if began is not None and began.step >= target.step and child_row.status != "cancelling":
-            cancel_one(tx, child_row, ask, "all", soft=False, is_dead=is_dead)
+            cancel_one(tx, child_row, from_above(ask), "all", soft=False, is_dead=is_dead)
     marked = mark_undo_from(tx, row, target.step)
     target.undoing = [call.n for call in marked]
     if row.doc.target is not None:
@@ -111,7 +112,16 @@ def begin_rewind(
     row.attempt += 1
     assert may_follow(row.status, "pausing"), f"run {row.id} cannot be rewound: it is {row.status}"
     row.status = "pausing"  # not entered: a pause before it goes on, with what was changed in it
-    events.append(ev.RewindAsked(to=target.step, epoch=row.epoch, by=ask.by, reason=ask.reason, in_flight=in_flight))
+    events.append(
+        ev.RewindAsked(
+            to=target.step,
+            epoch=row.epoch,
+            by=ask.by,
+            reason=ask.reason,
+            trigger=ask.trigger,
+            in_flight=in_flight,
+        )
+    )
     if held or row.in_flight or any(c.undo == "pending" for c in marked) or tx.children(row.id, live=True):
         return None
     settled, state = settle_rewind(tx, row)
