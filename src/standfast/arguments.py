@@ -28,6 +28,24 @@ def text(name: str, value: Any) -> str:
     return value
 
 
+MOST_IN_A_RUN_ID = 200
+
+
+def run_id(value: Any) -> str:
+    """An id that can stand in an address, a command and a file's name, or Misuse."""
+    given = text("id", value)
+    if not given.strip():
+        raise Misuse("a run id cannot be empty", hint="leave it out and one is made")
+    if len(given) > MOST_IN_A_RUN_ID:
+        raise Misuse(f"a run id of {len(given)} characters is too long", hint=f"at most {MOST_IN_A_RUN_ID} characters")
+    if given in (".", "..") or "/" in given or not given.isprintable() or given != given.strip():
+        raise Misuse(
+            f"{given!r} cannot be the id of a run: it could not be named in an address",
+            hint="leave out /, control characters and spaces at the ends; . and .. are no ids; nothing was started",
+        )
+    return given
+
+
 def text_or_none(name: str, value: Any) -> str | None:
     """The same, where nothing may be given."""
     return None if value is None else text(name, value)

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, get_args
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast.abc import Tx
 from standfast.errors import NotStorable, UnknownRun
 from standfast.events import Event
+from standfast.json_values import fingerprint
 from standfast.machine import UserVerb, decide
 from standfast.records import Answer, CallRef, Choice, Refused, TooLate, Trigger, Undo
 from standfast.requests import used_for
@@ -34,6 +35,7 @@ class Ask:
     at: float = 0.0
     if_seq: int | None = None
     request_id: str | None = None
+    asked: str = ""  # fingerprint of what exactly, by whom: a request id is for that alone
     trigger: Trigger = "api"
 
     def __post_init__(self) -> None:
@@ -48,6 +50,11 @@ class Ask:
 def from_above(ask: Ask) -> Ask:
     """The same, as it reaches a child: what set it off there is its parent."""
     return replace(ask, trigger="parent")
+
+
+def what_is_asked(by: str | None, reason: str, what: object) -> str:
+    """A request in a few letters: the same request id with another request gets no answer that was not its own."""
+    return fingerprint([by, reason, from_json(storable(what))])
 
 
 def nobody_is_dead(_tx: Tx, _holder: str) -> bool:
@@ -77,7 +84,7 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
     if ask.request_id is not None:
         known = tx.answered(ask.request_id)
         if known is not None:
-            if known[0] != id or known[1] != verb:
+            if known[0] != id or known[1] != f"{verb} {ask.asked}":
                 raise used_for(ask.request_id, known)
             return _answers.validate_json(known[2])
     row = load(tx, id)
@@ -92,7 +99,7 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
         else:
             answer = act(tx, row, ask)
     if ask.request_id is not None:
-        tx.remember(ask.request_id, id, verb, to_json(answer).decode())
+        tx.remember(ask.request_id, id, f"{verb} {ask.asked}", to_json(answer).decode())
     return answer
 
 

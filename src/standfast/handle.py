@@ -90,7 +90,8 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Go on where the run was held; Refused lists what stands in the way."""
         caps = None if budget is None else budgets.given(budget)
-        return await self._verb("resume", verbs.resume(note, accept_stale, caps), by, reason, request_id, if_seq)
+        act = verbs.resume(note, accept_stale, caps)
+        return await self._verb("resume", act, by, reason, request_id, if_seq, what=[note, accept_stale, caps])
 
     async def step_once(
         self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
@@ -113,7 +114,7 @@ class Handle(Generic[R]):
         """Rewrite what the agent does next; pending until the agent has read it, never lost."""
         act = verbs.redirect(text, when, from_step, self._runs.ids.mail(), self._runs.is_dead)
         verb: UserVerb = "redirect" if from_step is None else "rewind"
-        return await self._verb(verb, act, by, reason, request_id, if_seq, trigger)
+        return await self._verb(verb, act, by, reason, request_id, if_seq, trigger, what=[text, when, from_step])
 
     async def message(
         self,
@@ -128,7 +129,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Tell the agent something beside its task."""
         act = verbs.message(text, data, when, self._runs.ids.mail())
-        return await self._verb("message", act, by, reason, request_id, if_seq)
+        return await self._verb("message", act, by, reason, request_id, if_seq, what=[text, data, when])
 
     async def cancel(
         self,
@@ -147,7 +148,7 @@ class Handle(Generic[R]):
         `suspicious` marks the transcript where the run was speaking, or at the place that somebody had read.
         """
         act = verbs.cancel(undo, soft, self._runs.is_dead, suspicious)
-        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger)
+        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger, what=[undo, soft])
 
     async def edit(
         self,
@@ -167,7 +168,7 @@ class Handle(Generic[R]):
                 tx, run, ask
             )
 
-        return await self._verb("edit", act, by, reason, request_id, if_seq)
+        return await self._verb("edit", act, by, reason, request_id, if_seq, what=patch)
 
     async def rewind(
         self,
@@ -181,7 +182,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Undo step `to` and everything later, and hold the run before it."""
         act = verbs.rewind(to, self._runs.is_dead)
-        return await self._verb("rewind", act, by, reason, request_id, if_seq, trigger)
+        return await self._verb("rewind", act, by, reason, request_id, if_seq, trigger, what=to)
 
     async def resolve(
         self,
@@ -196,7 +197,9 @@ class Handle(Generic[R]):
         """Say what became of a call in doubt."""
         if not isinstance(decision, Happened | NotHappened | CheckAgain):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise Misuse(f"{decision!r} settles no doubt", hint="give Happened(result), NotHappened() or CheckAgain()")
-        return await self._verb("resolve", verbs.resolve(call_id, decision), by, reason, request_id, if_seq)
+        act = verbs.resolve(call_id, decision)
+        what = [call_id, type(decision).__name__, decision]
+        return await self._verb("resolve", act, by, reason, request_id, if_seq, what=what)
 
     async def approve(
         self,
@@ -209,7 +212,8 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Let a call pass that asks first, with its arguments or with changed ones."""
-        return await self._verb("approve", verbs.approve(call_id, args), by, reason, request_id, if_seq)
+        act = verbs.approve(call_id, args)
+        return await self._verb("approve", act, by, reason, request_id, if_seq, what=[call_id, args])
 
     async def deny(
         self,
@@ -221,7 +225,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Refuse a call that asks first: it is not executed."""
-        return await self._verb("deny", verbs.deny(call_id, reason), by, reason, request_id, if_seq)
+        return await self._verb("deny", verbs.deny(call_id, reason), by, reason, request_id, if_seq, what=call_id)
 
     async def answer(
         self,
@@ -234,7 +238,8 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Answer a question of the run."""
-        return await self._verb("answer", verbs.answer(call_id, value), by, reason, request_id, if_seq)
+        act = verbs.answer(call_id, value)
+        return await self._verb("answer", act, by, reason, request_id, if_seq, what=[call_id, value])
 
     async def abandon(
         self,
@@ -247,7 +252,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Give up a thought of the run, by its frame's id or goal; the next step carries it out."""
         act = verbs.abandon(frame, reason, self._runs.ids.mail())
-        return await self._verb("abandon", act, by, reason, request_id, if_seq)
+        return await self._verb("abandon", act, by, reason, request_id, if_seq, what=frame)
 
     async def return_to(
         self,
@@ -260,7 +265,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Send the run back to a thought on hold, by its frame's id or goal; the next step carries it out."""
         act = verbs.return_to(frame, self._runs.ids.mail())
-        return await self._verb("return_to", act, by, reason, request_id, if_seq)
+        return await self._verb("return_to", act, by, reason, request_id, if_seq, what=frame)
 
     async def take_over(
         self,
@@ -285,7 +290,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Let the agent go on; it reads the note, and what was performed meanwhile, as its first message."""
         act = verbs.hand_back(note, self._runs.ids.mail())
-        return await self._verb("hand_back", act, by, reason, request_id, if_seq)
+        return await self._verb("hand_back", act, by, reason, request_id, if_seq, what=note)
 
     @overload
     async def perform(
@@ -323,7 +328,9 @@ class Handle(Generic[R]):
 
         It is a step of its own, driven by whichever process has the agent's code.
         """
-        ask = Ask(by=by, reason=reason, at=self._runs.clock.now(), request_id=request_id)
+        what = [str(call), args] if isinstance(call, str) else [call.tool.name, from_json(call.raw)]
+        asked = "" if request_id is None else control.what_is_asked(by, reason, what)
+        ask = Ask(by=by, reason=reason, at=self._runs.clock.now(), request_id=request_id, asked=asked)
         return await performed_by_person(self._runs, self.id, self._until, call, args, ask, timeout)
 
     async def choose(self, need: Need, choice: Any, *, by: str | None = None, reason: str = "") -> Answer:
@@ -349,9 +356,11 @@ class Handle(Generic[R]):
         request_id: str | None,
         if_seq: int | None,
         trigger: Trigger = "api",
+        what: object = None,
     ) -> Answer:
         at = self._runs.clock.now()
-        ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, trigger=trigger)
+        asked = "" if request_id is None else control.what_is_asked(by, reason, what)
+        ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, asked=asked, trigger=trigger)
         return await self._runs.control(lambda tx: control.carry_out(tx, self.id, verb, ask, act))
 
     # --- time travel ----------------------------------------------------------------------------------

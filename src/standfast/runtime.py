@@ -210,8 +210,8 @@ class Runtime:
         code = self.agents.get(name) if isinstance(agent, str) else as_agent(agent)
         if code is not None and not isinstance(agent, str) and self._drives and name not in self.agents:
             raise UnknownAgent(f"agent {name!r} was not given to this runtime", hint="Runtime(..., agents=[...])")
-        if id is not None and not arguments.text("id", id).strip():
-            raise Misuse("a run id cannot be empty", hint="leave it out and one is made")
+        if id is not None:
+            arguments.run_id(id)
         arguments.text_or_none("by", by)
         arguments.text("reason", reason)
         arguments.text_or_none("request_id", request_id)
@@ -235,7 +235,8 @@ class Runtime:
 
     async def fork(self, source: Handle[R], at: int | None, state: Any, **ask: Any) -> Handle[R]:
         """See Handle.fork."""
-        asked_id = arguments.text_or_none("id", ask.pop("id"))
+        given_id = ask.pop("id")
+        asked_id = None if given_id is None else arguments.run_id(given_id)
         new_id = asked_id or self.ids.run()
         Ask(**{name: ask[name] for name in ("by", "reason", "request_id")})
         if at is not None:

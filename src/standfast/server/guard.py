@@ -7,6 +7,7 @@ credentials, and the headers that tell a browser what a page may do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from standfast.server.problems import Problem
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BODY_SECONDS = 30.0
+DRAIN_SECONDS = 5.0
+DRAINED = 32_000_000  # of a body that is too large: read and thrown away, so that its sender reads the answer
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -180,6 +183,7 @@ class Guard:
         most = self._rules.max_body
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > most:
+            await _drain(receive)
             raise Problem(413, f"the body has {length} bytes, more than {most}", "send less")
         body = bytearray()
         try:
@@ -190,6 +194,7 @@ class Guard:
                         break
                     body += message.get("body", b"")
                     if len(body) > most:
+                        await _drain(receive)
                         raise Problem(413, f"the body has more than {most} bytes", "send less")
                     if not message.get("more_body"):
                         break
@@ -208,6 +213,18 @@ class Guard:
             return whole.pop() if whole else await receive()
 
         return receive_whole
+
+
+async def _drain(receive: Receive) -> None:
+    """Let a client that still sends come to its end, within limits: one that is cut off never sees the answer."""
+    taken = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while taken < DRAINED:
+                message = await receive()
+                taken += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body"):
+                    return
 
 
 def as_request(scope: Scope) -> Request:

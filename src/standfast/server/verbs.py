@@ -181,7 +181,8 @@ async def _resolve(_: Runtime, run: Handle[Any], ask: Resolve, who: dict[str, An
 
 async def _perform(runs: Runtime, run: Handle[Any], ask: Perform, who: dict[str, Any]) -> Answer:
     """Accepted once it is certain to be performed; what came of it is the event person_acted."""
-    order, asked = runs.ids.mail(), Ask(**who, at=runs.clock.now())
+    what = control.what_is_asked(who["by"], who["reason"], [ask.tool, ask.args]) if who["request_id"] else ""
+    order, asked = runs.ids.mail(), Ask(**who, at=runs.clock.now(), asked=what)
     act = verbs.perform(ask.tool, ask.args, order)
     return await runs.control(lambda tx: control.carry_out(tx, run.id, "perform", asked, act))
 
