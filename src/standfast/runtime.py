@@ -332,6 +332,11 @@ class Runtime:
         """The runs that this process drives now."""
         return {} if self._driving is None else self._driving.local.active
 
+    @property
+    def blocked_by(self) -> str:
+        """The stopped run whose code still blocks this process's event loop; empty while the loop turns."""
+        return "" if self._driving is None else self._driving.local.blocked_by
+
     def is_dead(self, tx: Tx, holder: str) -> bool:
         return self._others.dead(tx, holder)
 

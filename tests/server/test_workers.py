@@ -43,6 +43,20 @@ def test_a_blocked_event_loop_does_not_block_a_verb_and_is_killed_after_its_dead
     assert "event loop is blocked" in server.get("/readyz")["workers"][0]["last_end"]
 
 
+def test_stopped_code_that_blocks_a_worker_does_not_starve_its_other_runs(serve: Serve) -> None:
+    """R34: the stop has settled without the event loop; the runs beside it still need one."""
+    server = serve("--stop-deadline", "2").ready()
+    other = server.start("counter", "other", to=100_000, seconds=0.2)
+    eventually(lambda: server.view(other)["step"] >= 1)
+    run = stuck(server, "loop")
+    server.post(f"/api/runs/{run}/pause")
+    server.until(run, "paused")
+    step = server.view(other)["step"]
+    eventually(lambda: server.view(other)["step"] > step, 60)
+    (worker,) = server.ready().get("/readyz")["workers"]
+    assert f"code of run {run}" in worker["last_end"]
+
+
 def test_force_names_and_kills_the_worker_and_other_runs_recover(serve: Serve) -> None:
     server = serve("--stop-deadline", "600").ready()
     other = server.start("counter", "other", to=100_000, seconds=0.2)

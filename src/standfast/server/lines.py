@@ -28,7 +28,7 @@ LONGEST_LINE = 4_000_000
 class Speaker:
     """The worker's end: a thread that sends beats and live text, and hears when the control process is gone."""
 
-    def __init__(self, fd: int, *, alive: Callable[[], float], gone: Callable[[], None]) -> None:
+    def __init__(self, fd: int, *, alive: Callable[[], Any], gone: Callable[[], None]) -> None:
         os.set_inheritable(fd, False)  # what tools start must not keep the line open
         self._socket = socket.socket(fileno=fd)
         self._socket.setblocking(False)

@@ -65,6 +65,7 @@ class Worker:
         self.started = time.monotonic()
         self.heard = time.monotonic()
         self.loop_silent = 0.0
+        self.blocked_by = ""  # the stopped run whose code keeps its event loop from turning
         self.ready = False
         self.abouts: dict[str, About] = {}
         self.why_killed = ""
@@ -151,7 +152,12 @@ class Pool:
         for n in range(self._count):
             name = f"worker {n + 1}"
             worker = self._workers.get(name)
-            fine = worker is not None and worker.ready and worker.silent_for < self._lease_seconds / 2
+            fine = (
+                worker is not None
+                and worker.ready
+                and worker.silent_for < self._lease_seconds / 2
+                and worker.loop_silent < self._stop_seconds / 2
+            )
             ready = ready and fine
             told.append(
                 {
@@ -248,7 +254,8 @@ class Pool:
         if "delta" in said:
             self._runs.hub.delta(*delta_of(said["delta"]))
         elif "beat" in said:
-            worker.loop_silent = float(said["beat"])
+            silent, blocked_by = said["beat"]
+            worker.loop_silent, worker.blocked_by = float(silent), str(blocked_by)
         elif "ready" in said:
             worker.ready = True
             worker.abouts = {name: About(about, tuple(models)) for name, (about, models) in said["ready"].items()}
@@ -274,6 +281,9 @@ class Pool:
         if not stuck:
             self._stopping.clear()
             return
+        for worker in [one for one in self._workers.values() if one.pid in stuck and one.blocked_by]:
+            if worker.loop_silent > self._stop_seconds:  # its other runs would wait for code that nobody wants
+                worker.kill(f"its event loop is blocked by code of run {worker.blocked_by}, which has been stopped")
         stopping = await self._reader.read(lambda tx: _stopping(tx, stuck))
         now = time.monotonic()
         self._stopping = {run: self._stopping.get(run, now) for run in stopping}
