@@ -61,7 +61,7 @@ export function tell(event: Event): Told {
     case "call_started":
       return it(`${event.title || event.tool} started`, event.call);
     case "call_finished":
-      return it(`${nameOf(event.call)} finished${event.seconds ? ` after ${duration(event.seconds)}` : ""}`, event.call);
+      return it(`${nameOf(event.call)} finished`, event.call);
     case "call_failed":
       return it(`${nameOf(event.call)} failed: ${event.message}${event.effect_unknown ? " (effect unknown)" : ""}`, event.call);
     case "call_cut":

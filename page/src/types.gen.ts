@@ -75,7 +75,6 @@ export interface CallFinished {
   type: "call_finished";
   call: string;
   result: JsonValue;
-  seconds: number;
 }
 
 export interface CallInDoubt {
@@ -382,7 +381,7 @@ export interface Noted {
   attempt: number;
 }
 
-/** Somebody stopped the run for what it says, `offset` characters into the call's text; None: it had said nothing. */
+/** Somebody stopped the run for what it says, `offset` characters into the call's text; None: nothing was said. */
 export interface OutputSuspected {
   seq: number;
   at: number;

@@ -229,7 +229,6 @@ class CallFinished(_Event):
     type: Literal["call_finished"] = "call_finished"
     call: str
     result: JsonValue
-    seconds: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -222,3 +224,13 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return state not in "ZX"
+
+
+def test_agents_that_can_never_be_loaded_end_the_server_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    command = [sys.executable, "-m", "standfast.cli", "serve", "broken:AGENTS", "--port", "0"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert told.returncode == 1, told.stderr
+    assert "broken.py, line 1" in told.stderr
+    assert "no worker can load broken:AGENTS" in told.stderr
+    assert "Traceback" not in told.stderr

@@ -64,7 +64,7 @@ class LocalAccess:
 
     @property
     def where(self) -> str:
-        return str(self._shown)
+        return str(self._shown) if self._store.exists() else f"{self._shown}, which does not exist yet"
 
     @property
     def options(self) -> str:

@@ -56,7 +56,7 @@ class Story:
             case ev.CallFinished():
                 spoke = event.result is None or (event.call, "text") in self._said
                 result = "" if spoke else f" → {short(event.result, 60)}"
-                took = event.seconds or event.at - self._since.pop(event.call, event.at)
+                took = event.at - self._since.pop(event.call, event.at)
                 seconds = f" ({took:.1f} s)" if took >= SHORTEST_TOLD else ""
                 self._line(f"  ✔ {self._name(event.call)}{result}{seconds}", "bright_black")
             case _:
@@ -69,7 +69,12 @@ class Story:
                 unknown = "; whether it had an effect is unknown" if event.effect_unknown else ""
                 return [(f"  ✖ {self._name(event.call)}: {event.error}: {event.message}{unknown}", "red")]
             case ev.CallCut():
-                return [(f"  ✂ {self._name(event.call)}: {event.outcome.replace('_', ' ')} ({event.why})", "yellow")]
+                return [
+                    (
+                        f"  ✂ {self._name(event.call)}: {event.outcome.replace('_', ' ')}{f' ({event.why})' if event.why else ''}",
+                        "yellow",
+                    )
+                ]
             case ev.CallInDoubt():
                 return [(f"  ? {event.tool}: in doubt ({event.why})", "yellow")]
             case ev.CallWaits():

@@ -19,6 +19,7 @@ from typing import Any, cast
 from standfast.events import TextDelta
 from standfast.records import Channel
 
+NO_AGENTS = 78  # how a worker ends that cannot load its agents
 BEAT_SECONDS = 0.25
 BATCH_SECONDS = 0.02
 MOST_WAITING = 5_000  # deltas

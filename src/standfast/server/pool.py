@@ -28,7 +28,7 @@ from standfast.records import Answer, Json
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 from standfast.server.forcing import force_run, named
-from standfast.server.lines import LONGEST_LINE, delta_of
+from standfast.server.lines import LONGEST_LINE, NO_AGENTS, delta_of
 from standfast.server.reading import Reader
 from standfast.server.surface import About
 from standfast.server.verbs import Asked
@@ -114,6 +114,8 @@ class Pool:
         self._said: dict[str, str] = {}  # how the last worker of a place ended
         self._keepers: list[asyncio.Task[None]] = []
         self._closing = asyncio.Event()
+        self._ever_ready = False
+        self.hopeless = asyncio.Event()  # the agents cannot be loaded, and never could
         self._locked_since: tuple[int, float] | None = None
         self._stopping: dict[str, float] = {}
 
@@ -224,6 +226,8 @@ class Pool:
             code = worker.child.reap()
             lived = time.monotonic() - worker.started
             self._said[name] = worker.why_killed or f"ended by itself with code {code} after {lived:.0f} s"
+            if code == NO_AGENTS and not self._ever_ready:
+                self.hopeless.set()
             if not worker.why_killed:
                 log.error("standfast: %s (pid %d) %s", name, worker.pid, self._said[name])
             await self._bury(worker)
@@ -257,7 +261,7 @@ class Pool:
             silent, blocked_by = said["beat"]
             worker.loop_silent, worker.blocked_by = float(silent), str(blocked_by)
         elif "ready" in said:
-            worker.ready = True
+            worker.ready = self._ever_ready = True
             worker.abouts = {name: About(about, tuple(models)) for name, (about, models) in said["ready"].items()}
 
     # --- looking for those that are stuck -----------------------------------------------------------------------

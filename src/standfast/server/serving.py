@@ -166,15 +166,28 @@ async def serve(settings: Settings) -> None:
             notifier.start()
         telling = asyncio.create_task(_tell(server, settings, port, token, secure))
         ending = asyncio.create_task(_end(going, server, app, pool))
+        giving_up = asyncio.create_task(_give_up(going, pool))
         try:
             await server.serve(sockets=[listening])
         finally:
             going.set()
             telling.cancel()
+            giving_up.cancel()
             if notifier is not None:
                 await notifier.close()
-            await asyncio.gather(ending, telling, return_exceptions=True)
+            await asyncio.gather(ending, telling, giving_up, return_exceptions=True)
             own_reader.close()
+        if pool.hopeless.is_set():
+            raise Misuse(
+                f"no worker can load {', '.join(settings.agents)}: what is wrong was said above",
+                hint="mend it and serve again; nothing was started",
+            )
+
+
+async def _give_up(going: asyncio.Event, pool: Pool) -> None:
+    """A server whose agents can never be loaded is a wrong command, not a service."""
+    await pool.hopeless.wait()
+    going.set()
 
 
 async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Pool) -> None:

@@ -17,7 +17,7 @@ import time
 from standfast.errors import StandfastError
 from standfast.loading import agents_named
 from standfast.runtime import Runtime
-from standfast.server.lines import Speaker
+from standfast.server.lines import NO_AGENTS, Speaker
 from standfast.server.surface import About
 
 log = logging.getLogger("standfast")
@@ -86,7 +86,7 @@ def main(argv: list[str]) -> int:
         asyncio.run(work(int(fd), store, names, float(lease_seconds)))
     except StandfastError as error:
         log.error("standfast: this worker cannot work: %s", error)
-        return 78
+        return NO_AGENTS
     return 0
 
 

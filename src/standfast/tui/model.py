@@ -101,7 +101,7 @@ class RunModel:
                     why=event.why,
                 )
             case ev.CallFinished():
-                self._ended(event.call, "finished", event.at, event.seconds, result=event.result)
+                self._ended(event.call, "finished", event.at, result=event.result)
             case ev.CallFailed():
                 self._ended(event.call, "failed", event.at, error=f"{event.error}: {event.message}")
             case ev.CallCut():
@@ -133,14 +133,12 @@ class RunModel:
             case _:
                 pass
 
-    def _ended(
-        self, call: str, status: str, at: float, seconds: float = 0.0, *, result: JsonValue = None, error: str = ""
-    ) -> None:
+    def _ended(self, call: str, status: str, at: float, *, result: JsonValue = None, error: str = "") -> None:
         line = self.calls.get(call)
         if line is not None:
             line.status, line.result, line.error = status, result, error
             line.ended = at
-            line.seconds = seconds or max(0.0, at - line.began)
+            line.seconds = max(0.0, at - line.began)
 
     def _say(self, call: str, channel: str, offset: int, text: str) -> None:
         """Text by its place: what was seen live is not said twice when it is flushed."""
