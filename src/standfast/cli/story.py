@@ -69,12 +69,8 @@ class Story:
                 unknown = "; whether it had an effect is unknown" if event.effect_unknown else ""
                 return [(f"  ✖ {self._name(event.call)}: {event.error}: {event.message}{unknown}", "red")]
             case ev.CallCut():
-                return [
-                    (
-                        f"  ✂ {self._name(event.call)}: {event.outcome.replace('_', ' ')}{f' ({event.why})' if event.why else ''}",
-                        "yellow",
-                    )
-                ]
+                why = f" ({event.why})" if event.why else ""
+                return [(f"  ✂ {self._name(event.call)}: {event.outcome.replace('_', ' ')}{why}", "yellow")]
             case ev.CallInDoubt():
                 return [(f"  ? {event.tool}: in doubt ({event.why})", "yellow")]
             case ev.CallWaits():
