@@ -52,7 +52,7 @@ class WatchApp(App[None]):
         ("question_mark", "help", "Help"),
         Binding("d", "shade", "Dark or light", show=False),
     ]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]  # noqa: RUF012 - textual's own
 
     def __init__(self, opened: Callable[[], Opened], run: str | None = None) -> None:
         super().__init__()

@@ -213,14 +213,17 @@ class RunsScreen(Screen[None]):
         if not agents:
             self._notice("nobody drives an agent here: standfast serve MODULE:AGENT, or standfast run")
             return
-        _ = app_of(self).push_screen(StartDialog(agents), self._start)
+
+        def begin(asked: Asked | None) -> None:
+            if asked is not None:
+                self._start(asked[1])
+
+        _ = app_of(self).push_screen(StartDialog(agents), begin)
 
     @work(group="verbs")
-    async def _start(self, asked: Asked | None) -> None:
-        if asked is None:
-            return
+    async def _start(self, args: Json) -> None:
         try:
-            view = await self._access.start(asked[1])
+            view = await self._access.start(args)
         except StandfastError as error:
             self._notice(f"not started: {error}")
             return
