@@ -123,4 +123,10 @@ async def scribe(run: Run[Memo]) -> Done[str]:
     return Done(await run.call(slow_write(run.state.seconds)))
 
 
-AGENTS = [memo, asking, clerk, painter, teller, scribe]
+@agent("brackets")
+async def brackets(run: Run[Nothing]) -> Done[str]:
+    """Offers what looks like markup."""
+    return Done(await run.call(ask("Which?", options=["[red]all[/red] [x]", "none"])))
+
+
+AGENTS = [memo, asking, clerk, painter, teller, scribe, brackets]

@@ -30,6 +30,7 @@ async def test_take_over_perform_a_tool_and_hand_back(runs: Runtime, watching: W
         await pilot.press("t")
         await shown(pilot, app, "paused (taken)")
         await until(pilot, lambda: "ann has it" in text(app, "#plan-text"))
+        assert "ann has it: t hands it back" in text(app, "#pause-words"), "resume would be refused"
         await pilot.press("u")
         await until(pilot, lambda: isinstance(app.screen, PerformDialog))
         tool: Any = app.screen.query_one("#tool", Select)
@@ -206,3 +207,15 @@ async def test_steps_calls_and_pauses_are_bars_over_time(runs: Runtime, watching
         assert "speak" in rows["calls"] or "…" in rows["calls"]
         width = app.screen.query_one("#timeline-text", Static).region.width
         assert all(len(line) <= width for line in drawn.splitlines())
+
+
+async def test_words_of_an_agent_are_no_markup(runs: Runtime, watching: Watching) -> None:
+    """What it offers is shown letter by letter, and cannot dress itself up."""
+    run = await runs.start("brackets", {})
+    app = watching(run.id)
+    async with app.run_test(size=TALL) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, NeedDialog))
+        assert str(app.screen.query_one("#choice-0", Button).label) == "[red]all[/red] [x]"
+        app.screen.query_one("#choice-0", Button).press()
+        await shown(pilot, app, "done")
+    assert await run.result() == "[red]all[/red] [x]"
