@@ -382,7 +382,7 @@ export interface Noted {
   attempt: number;
 }
 
-/** Somebody stopped the run for what it says, `offset` characters into the call's text; None: it had said nothing. */
+/** Somebody stopped the run for what it says, `offset` characters into the call's text; None: nothing was said. */
 export interface OutputSuspected {
   seq: number;
   at: number;
