@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from standfast import Runtime
 from standfast.tui.app import WatchApp
+from standfast.tui.forms import SchemaForm
 from standfast.tui.run_screen import RunScreen
 
 SIZE = (80, 24)
@@ -30,8 +31,9 @@ async def until(pilot: Pilot[Any], look: Callable[[], Any]) -> Any:
 
 
 def text(app: WatchApp, selector: str) -> str:
-    """What a widget of the screen on top shows."""
-    return str(app.screen.query_one(selector, Static).render())
+    """What a widget shows, of the topmost screen that has it; a dialog may lie over a run."""
+    found = next((one for screen in reversed(app.screen_stack) for one in screen.query(selector).results(Static)), None)
+    return "" if found is None else str(found.render())
 
 
 def bar(app: WatchApp) -> str:
@@ -71,6 +73,18 @@ async def so_far(run: Any) -> AsyncIterator[Any]:
 
 async def needing(run: Any) -> Any:
     return (await run.view()).needs
+
+
+async def form_with(pilot: Pilot[Any], app: WatchApp, first: str) -> SchemaForm:
+    """The form of the dialog on top, once its first field is this one and all its inputs are there."""
+
+    def look() -> SchemaForm | None:
+        forms = [form for form in app.screen.query(SchemaForm) if form.fields and form.fields[0].name == first]
+        return next((form for form in forms if form.query(f"#field-{len(form.fields) - 1}")), None)
+
+    found = await until(pilot, look)
+    assert isinstance(found, SchemaForm)
+    return found
 
 
 def shot(app: WatchApp, name: str) -> str:

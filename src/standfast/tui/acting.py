@@ -12,6 +12,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
 from standfast.errors import Misuse, StandfastError
@@ -34,7 +35,7 @@ class PerformDialog(Dialog):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="box"):
             yield Label("perform a tool, through the run's own gate", classes="title")
-            names = [(f"{name}  [{tool.get('effect')}]", name) for name, tool in self._tools.items()]
+            names = [(Content(f"{name} · {tool.get('effect')}"), name) for name, tool in self._tools.items()]
             yield Select(names, value=self._chosen, allow_blank=False, id="tool", compact=True)
             yield self._form()
             with Vertical(classes="choices"):

@@ -18,26 +18,28 @@ HELP = """\
 p        pause, or resume what is paused
 r        redirect: rewrite what it does next
 x x      cancel (the second x within three seconds)
-S S      the same, for what it says: suspicious output is marked where you read
+S S      cancel, and mark what it says as suspicious
 m        write a message
 a        answer what it needs
 e        edit the state of a paused run
 s        take one step of a paused run
-f        from a step on: fork, edit and rerun, undo back to it; save
-t        take the run over; again: hand it back
-u        perform a tool in a run that you have taken over
-F        force a stop that takes too long, or see what can be done
-1 ... 8  panes: output, calls, thoughts, mail, state, receipt, record, timeline
+t        take it over; again: hand it back
+u        perform a tool while you have it
+f        from a step: fork, rerun, undo, save
+F        force a stop that takes too long
+1 ... 8  panes, from left to right
 Enter    details of a call, or of a thought
 Escape   back to the list, or out of a field
 d        dark or light
 q        detach: the run goes on
 
-In the list
-Space    mark; p, a and x then act on all that are marked, c unmarks them
+in the list
+Space    mark: p, a and x act on all marked
+c        unmark all
 a        approve what they ask for
 n        new run
-/        show only some: words, agent:NAME, status:live, needs, label=value
+/        show some: words, agent:NAME, needs,
+         status:live, label=value
 """
 
 
@@ -52,7 +54,7 @@ class WatchApp(App[None]):
         ("question_mark", "help", "Help"),
         Binding("d", "shade", "Dark or light", show=False),
     ]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]  # noqa: RUF012 - textual's own
 
     def __init__(self, opened: Callable[[], Opened], run: str | None = None) -> None:
         super().__init__()

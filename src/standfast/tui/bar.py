@@ -85,7 +85,9 @@ class Bar(Vertical):
         again = "press x again" if self.armed else "press S again: suspicious" if self.suspecting else ""
         self.query_one("#cancel", Button).label = f"Cancel: {again}" if again else "Cancel  x x"
         if view.status == "paused":
-            words["pause"] = "goes on exactly where it was held"
+            words["pause"] = (
+                f"{view.taken_by} has it: t hands it back" if view.taken_by else "goes on where it was held"
+            )
         for control, text in words.items():
             self.query_one(f"#{control}-words", Static).update(Text(text))
         self.set_class(over, "over")

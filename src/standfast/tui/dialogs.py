@@ -11,6 +11,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
@@ -63,7 +64,7 @@ class NeedDialog(Dialog):
                 yield Input(placeholder="result, as JSON (if it happened)", id="result", compact=True)
             with Vertical(classes="choices"):
                 for n, choice in enumerate(self._choices):
-                    label = choice_words(need, choice, self._run.id)[0]
+                    label = Content(choice_words(need, choice, self._run.id)[0])  # no markup: it is the agent's
                     yield Button(label, id=f"choice-{n}", compact=True, variant="primary" if n == 0 else "default")
                 if need.kind == "approval":
                     yield Button("let it pass with the changed arguments", id="changed", compact=True)
@@ -145,7 +146,7 @@ class RedirectDialog(Dialog):
 
     def compose(self) -> ComposeResult:
         item = next_item(self._run)
-        past = [(f"{entry.title}", entry.id) for entry in self._run.plan if entry.step is not None]
+        past = [(Content(entry.title), entry.id) for entry in self._run.plan if entry.step is not None]
         with VerticalScroll(classes="box"):
             yield Label("redirect", classes="title")
             yield Static(Text(f"next: {item.title}" if item else "what the agent does next"))

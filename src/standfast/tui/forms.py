@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Checkbox, Input, Label, Select, TextArea
 
 from standfast.records import Json
@@ -26,13 +27,13 @@ class SchemaForm(Vertical):
             yield Label("it takes nothing")
         for number, field in enumerate(self.fields):
             if field.kind == "boolean":
-                yield Checkbox(field.label, field.initial == "true", id=f"field-{number}", compact=True)
+                yield Checkbox(Content(field.label), field.initial == "true", id=f"field-{number}", compact=True)
                 continue
             how = {"lines": " (one a line)", "json": " (JSON)"}.get(field.kind, "")
             need = "" if field.required else " (optional)"
             yield Label(Text(f"{field.label}{how}{need}{f': {field.help}' if field.help else ''}"))
             if field.kind == "choice":
-                options = [(str(one), str(one)) for one in field.choices]
+                options = [(Content(str(one)), str(one)) for one in field.choices]
                 known = field.initial in [value for _, value in options]
                 yield Select(options, value=field.initial if known else Select.NULL, id=f"field-{number}", compact=True)
             elif field.kind in ("long", "lines", "json"):

@@ -140,9 +140,7 @@ class RunScreen(Screen[None]):
         self.query_one(Plan).show(view, self.model)
         panes = self.query_one(Panes)
         panes.show(view)
-        self.query_one("#headline", Static).update(
-            Text(f"{view.agent} · {view.id} · {self._access.where} · ? keys", no_wrap=True)
-        )
+        self.query_one("#headline", Static).update(Text(f"{view.agent} · {view.id} · ? keys · {self._access.where}"))
         self._show_needs(view)
         if view.seq != self._state_seq and not panes.editing:
             self._state_seq = view.seq

@@ -28,6 +28,8 @@ from standfast.tui.tones import tone
 
 ARMED_SECONDS = 3.0
 COLUMNS = ("", "status", "run", "agent", "at", "elapsed", "remark")
+NARROW = 80  # columns: below this the list has the end of an id, and no times
+ID_END = 7
 
 
 class RunsScreen(Screen[None]):
@@ -53,6 +55,7 @@ class RunsScreen(Screen[None]):
         self._text = ""
         self._armed: tuple[frozenset[str], float] | None = None
         self.marked: set[str] = set()
+        self._names: tuple[str, ...] = ()  # of the columns that are there
 
     def compose(self) -> ComposeResult:
         yield Static(id="headline")
@@ -62,11 +65,8 @@ class RunsScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        table = table_of(self, "#runs")
-        for name in COLUMNS:
-            table.add_column(name, key=name)
         self.query_one("#search").display = False
-        table.focus()
+        table_of(self, "#runs").focus()
         self._watch()
 
     @work(exclusive=True, group="list")
@@ -83,17 +83,28 @@ class RunsScreen(Screen[None]):
     async def refresh_runs(self) -> None:
         """The list as it is now; the cursor stays on its run."""
         views = by_urgency(await self._access.list(wanted(self._text)))
+        if not self.query("#runs"):
+            return  # the screen is being taken down
         self._views = {view.id: view for view in views}
         self.marked &= self._views.keys()
         table = table_of(self, "#runs")
         chosen = self.chosen()
-        table.clear()
+        narrow = self.size.width < NARROW
+        names = tuple(name for name in COLUMNS if not (narrow and name in ("at", "elapsed")))
+        table.clear(columns=names != self._names)
+        if names != self._names:
+            self._names = names
+            for name in names:
+                table.add_column(name, key=name)
         for view in views:
             look = look_of(view.status)
             cells = [Text("●" if view.id in self.marked else " "), *(Text(cell) for cell in run_row(view))]
             cells[1].stylize(f"bold {tone(self, look.colour)}")
             if view.needs:
                 cells[-1].stylize(f"bold {tone(self, 'yellow')}")
+            if narrow:
+                end = view.id if len(view.id) <= ID_END else f"…{view.id[-ID_END:]}"
+                cells = [*cells[:2], Text(end), cells[3], cells[-1]]
             table.add_row(*cells, key=view.id)
         if chosen is not None and chosen.id in self._views:
             table.move_cursor(row=table.get_row_index(chosen.id))
@@ -104,7 +115,8 @@ class RunsScreen(Screen[None]):
         app_of(self).title = f"({needing}) standfast" if needing else "standfast"
 
     def _headline(self, words: str) -> None:
-        self.query_one("#headline", Static).update(Text(f"standfast · {self._access.where} · {words}"))
+        for headline in self.query("#headline").results(Static):
+            headline.update(Text(f"{words} · {self._access.where}"))
 
     def chosen(self) -> RunView | None:
         """The run under the cursor."""
@@ -213,14 +225,17 @@ class RunsScreen(Screen[None]):
         if not agents:
             self._notice("nobody drives an agent here: standfast serve MODULE:AGENT, or standfast run")
             return
-        _ = app_of(self).push_screen(StartDialog(agents), self._start)
+
+        def begin(asked: Asked | None) -> None:
+            if asked is not None:
+                self._start(asked[1])
+
+        _ = app_of(self).push_screen(StartDialog(agents), begin)
 
     @work(group="verbs")
-    async def _start(self, asked: Asked | None) -> None:
-        if asked is None:
-            return
+    async def _start(self, args: Json) -> None:
         try:
-            view = await self._access.start(asked[1])
+            view = await self._access.start(args)
         except StandfastError as error:
             self._notice(f"not started: {error}")
             return
@@ -231,4 +246,5 @@ class RunsScreen(Screen[None]):
         self.run_worker(self.refresh_runs(), group="list-once")
 
     def _notice(self, text: str) -> None:
-        self.query_one("#notice", Static).update(Text(text))
+        for notice in self.query("#notice").results(Static):  # none, once the screen is being taken down
+            notice.update(Text(text))

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import Button, Input, Label, Select, Static
 
 from standfast.cli.words import joined
@@ -42,7 +43,7 @@ class StartDialog(Dialog):
         self._chosen = next(iter(self._agents))
 
     def compose(self) -> ComposeResult:
-        names = [(name, name) for name in self._agents]
+        names = [(Content(name), name) for name in self._agents]
         with VerticalScroll(classes="box"):
             yield Label("new run", classes="title")
             yield Select(names, value=self._chosen, allow_blank=False, id="agent", compact=True)

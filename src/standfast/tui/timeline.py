@@ -148,5 +148,5 @@ class Timeline(VerticalScroll):
         text.append("\n")
         for effect, colour in EFFECTS.items():
             text.append(f" {effect} ", style=f"{tone(self, colour)} reverse").append(" ")
-        text.append("  ░ paused  ▒ pausing", style="dim")
+        text.append("\n ░ paused  ▒ pausing, cancelling", style="dim")
         self.query_one("#timeline-text", Static).update(text)

@@ -38,7 +38,7 @@ EFFECTS: Final[dict[str, Colour]] = {
 
 def tone(widget: Widget, colour: Colour) -> str:
     """The colour as it is on this screen now."""
-    dark: bool = widget.app.current_theme.dark  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    dark: bool = widget.app.current_theme.dark  # pyright: ignore[reportUnknownMemberType]
     return (DARK if dark else LIGHT)[colour]
 
 
