@@ -6,7 +6,7 @@ import { Markdown } from "../markdown";
 import { ENDED } from "../reduce";
 import { nameOf } from "../telling";
 import { act, drawn, to } from "./state";
-import { At, Panel } from "./parts";
+import { At, Earlier, Panel } from "./parts";
 
 const SHOWN = 12; // the latest speakers; the others are one click away
 
@@ -49,7 +49,7 @@ export function Output({ run }: { run: WatchedRun }) {
 
 async function stop(run: WatchedRun): Promise<void> {
   const call = run.history.calls.get(run.history.lastCall);
-  const where = call ? ` at character ${call.text.length} of ${nameOf(call.id)} (${call.id})` : "";
+  const where = call ? ` at character ${call.left + call.text.length} of ${nameOf(call.id)} (${call.id})` : "";
   await act(run.id, "cancel", { reason: `suspicious output${where}` });
 }
 
@@ -64,6 +64,7 @@ function Said({ run, call }: { run: string; call: CallInfo }) {
         {call.state === "cut" || call.state === "in_doubt" ? <span class="muted">cut: partial</span> : null}
       </header>
       {call.reasoning && <details class="reasoning"><summary>Thinking</summary><p>{call.reasoning}</p></details>}
+      <Earlier run={run} characters={call.left} />
       {speaking ? <Live text={call.text} /> : <Markdown text={call.text} />}
     </article>
   );
