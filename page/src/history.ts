@@ -25,7 +25,9 @@ export interface CallInfo {
   text: string;
   reasoning: string;
   marks: number[]; // where it was stopped as suspicious, in characters as the server counts them
-  durable: number; // how much of `text` is in the record; the rest is live and may be lost
+  durable: number; // how much of what it said is in the record; the rest is live and may be lost
+  left: number; // characters before `text` that are no longer kept here: the transcript has them
+  leftReasoning: number;
 }
 
 export interface Span {
@@ -37,6 +39,8 @@ export interface Span {
 
 /** What one tells people when it happens, in the record's order. */
 export type Entry = Event;
+
+const MOST_TEXT = 200_000; // characters of all calls together: a page that is open for days must not grow with them
 
 const QUIET = new Set<Event["type"]>(["text_flushed", "call_progress"]);
 
@@ -52,6 +56,7 @@ export class History {
   endedAt: number | null = null;
   lastCall = ""; // the call that spoke last
   private step = 0;
+  private characters = 0;
   private status: Status = "queued";
 
   /** Takes an event in; false if it was known already. */
@@ -66,13 +71,7 @@ export class History {
 
   /** Live text: shown at once, replaced by what the record says. */
   delta(delta: TextDelta): void {
-    const call = this.call(delta.call_id);
-    if (delta.channel === "reasoning") {
-      call.reasoning = placed(call.reasoning, delta.offset, delta.text);
-    } else if (delta.channel === "text") {
-      call.text = placed(call.text, delta.offset, delta.text);
-      this.lastCall = call.id;
-    }
+    this.speak(this.call(delta.call_id), delta.channel, delta.offset, delta.text, placed);
   }
 
   private take(event: Event): void {
@@ -164,19 +163,49 @@ export class History {
 
   private flushed(event: Extract<Event, { type: "text_flushed" }>): void {
     const call = this.call(event.call);
-    if (event.channel === "reasoning") {
-      call.reasoning = settled(call.reasoning, event.offset, event.text);
-    } else if (event.channel === "text") {
-      call.text = settled(call.text, event.offset, event.text);
-      call.durable = event.offset + event.text.length;
-      this.lastCall = call.id;
+    this.speak(call, event.channel, event.offset, event.text, settled);
+    if (event.channel === "text") call.durable = event.offset + event.text.length;
+  }
+
+  private speak(call: CallInfo, channel: TextDelta["channel"], offset: number, more: string, how: typeof placed): void {
+    if (channel !== "text" && channel !== "reasoning") return;
+    const left = channel === "text" ? "left" : "leftReasoning";
+    const before = call[channel].length;
+    if (offset === 0 && call[left]) {
+      call[channel] = ""; // it is said anew
+      call[left] = 0;
+    }
+    if (offset < call[left]) more = more.slice(call[left] - offset);
+    call[channel] = how(call[channel], Math.max(0, offset - call[left]), more);
+    if (channel === "text") this.lastCall = call.id;
+    this.characters += call[channel].length - before;
+    if (this.characters > MOST_TEXT) this.forget(call);
+  }
+
+  /** The oldest words go first, those of the call that speaks last of all, and a good deal at once. */
+  private forget(speaking: CallInfo): void {
+    let much = this.characters - MOST_TEXT * 0.75;
+    for (const call of [...[...this.calls.values()].filter((c) => c !== speaking), speaking]) {
+      for (const [channel, left] of [["reasoning", "leftReasoning"], ["text", "left"]] as const) {
+        const n = Math.min(call[channel].length, Math.ceil(much));
+        if (n <= 0) continue;
+        call[channel] = call[channel].slice(n);
+        call[left] += n;
+        this.characters -= n;
+        much -= n;
+      }
+      if (much <= 0) return;
     }
   }
 
   private end(id: string, at: number, state: CallState, rest: Partial<CallInfo>): void {
     const call = this.call(id);
     Object.assign(call, rest, { state, endedAt: at, progress: null });
-    if (state === "cut" || state === "in_doubt") call.text = call.text.slice(0, Math.max(call.durable, 0));
+    if (state === "cut" || state === "in_doubt") {
+      const kept = call.text.slice(0, Math.max(call.durable - call.left, 0));
+      this.characters -= call.text.length - kept.length;
+      call.text = kept;
+    }
   }
 
   private call(id: string): CallInfo {
@@ -185,7 +214,7 @@ export class History {
       call = {
         id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
         state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
-        text: "", reasoning: "", marks: [], durable: 0,
+        text: "", reasoning: "", marks: [], durable: 0, left: 0, leftReasoning: 0,
       };
       this.calls.set(id, call);
     }

@@ -52,3 +52,25 @@ test("pauses are spans of time, and end when the run goes on", () => {
   for (const event of events) history.add(event);
   expect(history.spans.map((s) => [s.kind, s.from, s.to])).toEqual([["step", 11, 14], ["pausing", 12, 14], ["paused", 14, 20]]);
 });
+
+test("what a page keeps of the text is bounded, and it says how much is left out", () => {
+  const history = new History();
+  const chunk = "0123456789".repeat(100);
+  const said = (call: string, seq: number, offset: number): Event => ({ ...base, type: "text_flushed", seq, call, offset, text: chunk, attempt: 1, channel: "text" });
+  let seq = 0;
+  for (const call of ["old", "long"]) for (let n = 0; n < 500; n++) {
+    history.delta({ call_id: call, offset: n * 1000, text: chunk.slice(0, 500), channel: "text", type: "text_delta" });
+    history.add(said(call, ++seq, n * 1000));
+  }
+  const [old, long] = [history.calls.get("old")!, history.calls.get("long")!];
+  expect(old.text).toBe("");
+  expect(old.left).toBe(500_000);
+  expect(long.text.length).toBeLessThanOrEqual(200_000);
+  expect(long.text.length).toBeGreaterThan(100_000);
+  expect(long.left + long.text.length).toBe(500_000);
+  expect(long.text.endsWith(chunk)).toBe(true);
+  history.add({ ...base, type: "call_cut", seq: ++seq, call: "long", outcome: "aborted", why: "pause" });
+  expect(long.left + long.text.length).toBe(500_000); // all of it is in the record
+  history.delta({ call_id: "long", offset: 0, text: "anew", channel: "text", type: "text_delta" });
+  expect([long.text, long.left]).toEqual(["anew", 0]);
+});

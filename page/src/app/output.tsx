@@ -5,7 +5,7 @@ import type { CallInfo } from "../history";
 import { Markdown } from "../markdown";
 import { ENDED } from "../reduce";
 import { act, drawn, to } from "./state";
-import { At, Panel } from "./parts";
+import { At, Earlier, Panel } from "./parts";
 
 const SHOWN = 12; // the latest speakers; the others are one click away
 
@@ -48,7 +48,7 @@ export function Output({ run }: { run: WatchedRun }) {
 
 async function stop(run: WatchedRun): Promise<void> {
   const call = run.history.calls.get(run.history.lastCall);
-  const suspicious = call ? { call: call.id, offset: [...call.text].length } : true; // the server counts whole characters
+  const suspicious = call ? { call: call.id, offset: call.left + [...call.text].length } : true; // the server counts whole characters
   await act(run.id, "cancel", { reason: "suspicious output", suspicious });
 }
 
@@ -63,6 +63,7 @@ function Said({ run, call }: { run: string; call: CallInfo }) {
         {call.state === "cut" || call.state === "in_doubt" ? <span class="muted">cut: partial</span> : null}
       </header>
       {call.reasoning && <details class="reasoning"><summary>Thinking</summary><p>{call.reasoning}</p></details>}
+      <Earlier run={run} characters={call.left} />
       {speaking ? <Live text={call.text} /> : partsOf(call).map((part, n) => <>{n > 0 && <p class="suspected">⚑ stopped here as suspicious</p>}{part && <Markdown text={part} />}</>)}
     </article>
   );
@@ -71,7 +72,8 @@ function Said({ run, call }: { run: string; call: CallInfo }) {
 /** What a call said, cut at the places where somebody stopped it. */
 function partsOf(call: CallInfo): string[] {
   const letters = [...call.text];
-  const places = [0, ...[...call.marks].sort((a, b) => a - b), letters.length];
+  const marks = call.marks.map((mark) => Math.max(0, mark - call.left)).sort((a, b) => a - b);
+  const places = [0, ...marks, letters.length];
   return places.slice(1).map((end, n) => letters.slice(places[n], end).join(""));
 }
 
