@@ -82,7 +82,8 @@ def set_halt(tx: Tx, wanted: HaltDoc, is_dead: IsDead, *, sign: Sign | None = No
             in_flight += cancel_one(tx, run, ask, "step", soft=False, is_dead=is_dead)
         else:
             in_flight += run.named_in_flight
-            saved(tx, run, halt_run(run, [doc], tx.now))
+            if halted := halt_run(run, [doc], tx.now):
+                saved(tx, run, halted)
     tx.note(
         HaltSet(
             halt=doc.id,
