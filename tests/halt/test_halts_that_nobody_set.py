@@ -148,4 +148,4 @@ async def test_thousands_of_runs_are_halted_at_once(tmp_path: Path) -> None:
 
 
 def _halted_at(tx: Any) -> Any:
-    return tx._c.execute("SELECT DISTINCT at FROM record WHERE body LIKE '%run_halted%'").fetchall()
+    return tx._c.execute("SELECT DISTINCT at FROM record WHERE CAST(body AS TEXT) LIKE '%run_halted%'").fetchall()

@@ -13,7 +13,7 @@ from standfast.json_values import is_object
 from standfast.records import Json
 
 ANSWER_SECONDS = 20.0
-CONNECT_SECONDS = 2.0
+ALIVE_SECONDS = 3.0  # whoever has not said a word by then is frozen
 LONGEST_ANSWER = 20_000_000
 
 
@@ -40,11 +40,12 @@ def ask_port(port: int, token: str, request: Json, *, seconds: float = ANSWER_SE
 
 def _ask(to: socket.socket, address: Any, request: Json, seconds: float, where: str) -> Json:
     try:
-        to.settimeout(CONNECT_SECONDS)
+        to.settimeout(ALIVE_SECONDS)
         to.connect(address)
-        to.settimeout(seconds)
         to.sendall(to_json(request) + b"\n")
-        line = _line(to)
+        alive = to.recv(1)
+        to.settimeout(seconds)
+        line = alive + _line(to)
     except (OSError, ValueError) as error:  # ValueError: a path that is too long for a socket
         raise NoOperator(f"no operator answers at {where}: {str(error) or type(error).__name__}") from error
     try:
@@ -53,6 +54,8 @@ def _ask(to: socket.socket, address: Any, request: Json, seconds: float, where: 
         raise NoOperator(f"what answers at {where} is no operator of standfast") from error
     if not is_object(answer) or not isinstance(answer.get("ok"), bool):
         raise NoOperator(f"what answers at {where} is no operator of standfast")
+    if answer.get("error") == NoOperator.__name__:
+        raise NoOperator(f"{where}: {answer.get('detail')}")
     return answer
 
 

@@ -26,7 +26,7 @@ from standfast.errors import Misuse, StandfastError, StoreError
 from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.operator.acting import Acting, failed
-from standfast.operator.client import socket_of
+from standfast.operator.client import NoOperator, socket_of
 from standfast.records import Json
 from standfast.stores.sqlite import SqliteStore
 
@@ -165,8 +165,9 @@ class Listening:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
+            writer.write(b" ")  # a sign of life: who asks need not wait for a process that is frozen
             if self._open > MOST_CONNECTIONS:
-                answer = failed(Misuse("too many connections", hint="try again, or halt straight on the store"))
+                answer = failed(NoOperator("too many connections", hint="try again, or halt straight on the store"))
             else:
                 answer = await self._answer(reader, writer)
             writer.write(to_json(answer) + b"\n")
