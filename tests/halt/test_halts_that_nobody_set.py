@@ -141,7 +141,7 @@ async def test_thousands_of_runs_are_halted_at_once(tmp_path: Path) -> None:
         assert halt.runs == many
         assert {view.status for view in await runs.list(limit=many)} == {"paused"}
         commits = {e.at for e in runs.read(lambda tx: tx.house(before))}
-        times = {v for (v,) in runs.read(lambda tx: _halted_at(tx))}
+        times = {v for (v,) in runs.read(_halted_at)}
         assert times == commits, "one transaction has one time"
         assert (await runs.lift(halt.id)).runs == many
         assert (await first.view()).status == "queued"

@@ -24,7 +24,7 @@ def test_the_socket_is_its_owners_alone_and_goes_with_the_process(tmp_path: Path
         mode = one.path.stat().st_mode
         assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
         assert not (tmp_path / "runs.db").exists(), "nothing is written before a verb"
-    assert os.listdir(tmp_path) == []
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_halts_are_set_listed_and_lifted_over_the_socket(tmp_path: Path) -> None:

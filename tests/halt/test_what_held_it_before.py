@@ -137,10 +137,10 @@ async def test_a_rewind_under_way_ends_and_leaves_the_run_as_it_would_have() -> 
             gate = world.shut_at("undone")
             world.shut_at("read 0")
             run = await runs.start(drafter, Job())
-            await eventually(lambda: "read 0" in world.log)  # noqa: B023 - called at once
+            await eventually(lambda: "read 0" in world.log)
             answer = await (run.redirect("again", from_step=0) if redirected else run.rewind(0))
             assert isinstance(answer, Accepted)
-            await eventually(lambda: "undone" in world.log)  # noqa: B023
+            await eventually(lambda: "undone" in world.log)
             halt = await runs.halt(all=True, reason="x")
             world.shut["read 0"].set()
             gate.set()

@@ -8,10 +8,12 @@ import pytest
 from tests.halt.world import Job, a_world, asker, boss, drafter, idler, writer
 from tests.helpers import eventually, held
 
-from standfast import Accepted, Halted, Misuse, Refused, RunCancelled, UnknownHalt
+from standfast import Accepted, Halted, Happened, Misuse, Refused, RunCancelled, UnknownHalt
+from standfast.abc import Tx
 from standfast.events import RunHalted, RunLifted
 from standfast.house_events import HaltLifted, HaltSet
 from standfast.testing import Lab
+from standfast.verbs import set_halt, wanted_halt
 
 WHATS: list[dict[str, Any]] = [
     {"all": True},
@@ -258,3 +260,38 @@ async def test_a_halted_run_can_be_cancelled() -> None:
         assert isinstance(await run.cancel(), Accepted)
         assert (await run.settled(timeout=10)).status == "cancelled"
         assert (await runs.lift(halt.id)).runs == 0
+
+
+async def test_a_driver_that_dies_while_a_halt_is_settling_leaves_it_to_the_next() -> None:
+    """R2, R15: the write it was at is in doubt; nothing is called again under the halt, nor after it unasked."""
+    async with a_world() as (runs, world):
+        world.shut_at("write 0")
+        run = await runs.start(writer, Job())
+        await eventually(lambda: "write 0" in world.log)
+        halt = await runs.halt(all=True, reason="x")
+        await runs.crash()
+        await held(run, "halted")
+        assert world.log == ["write 0"]
+        await runs.lift(halt.id)
+        view = await held(run, "in_doubt")
+        assert isinstance(await run.resolve(view.needs[0].id, Happened(0)), Accepted)
+        assert await run.result(timeout=10) == 2
+        assert world.log == ["write 0", "write 1"]
+
+
+async def test_a_halt_that_is_not_committed_has_stopped_nothing() -> None:
+    """R13: row and runs are one transaction."""
+    async with a_world() as (runs, _):
+        run = await runs.start(asker, Job())
+        await held(run, "asks")
+        wanted = wanted_halt("h", agent=None, labels=None, all=True, then="pause", reason="x", by=None)
+
+        def dies(tx: Tx) -> None:
+            assert set_halt(tx, wanted, runs.is_dead).runs == 1
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await runs.control(dies)
+        assert await runs.halts() == []
+        await held(run, "asks")
+        assert runs.read(lambda tx: tx.house()) == []
