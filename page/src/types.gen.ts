@@ -270,6 +270,25 @@ export interface FrameReturned {
   attempt: number;
 }
 
+/** An operator's halt: what it holds, who set it and why. It holds until it is lifted, signed or not. */
+export interface Halt {
+  id: string;
+  at: number;
+  by: string | null;
+  reason: string;
+  agent: string | null;
+  labels: { [key: string]: string };
+  all: boolean;
+  then: "pause" | "cancel";
+  lifted_at: number | null;
+  signature: "none" | "unchecked" | "good" | "wrong";
+  key: string;
+  runs: number;
+  in_flight: (CallRef)[];
+  unreadable: (string)[];
+  note: string;
+}
+
 export interface HandedBack {
   seq: number;
   at: number;
@@ -545,6 +564,31 @@ export interface RunFailed {
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
 
+/** An operator's halt holds the run from here on, whatever else does. */
+export interface RunHalted {
+  seq: number;
+  at: number;
+  run: string;
+  type: "run_halted";
+  halt: string;
+  by: string | null;
+  reason: string;
+  in_flight: (CallRef)[];
+  status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
+}
+
+/** A halt holds the run no longer; `holds` is what still does. */
+export interface RunLifted {
+  seq: number;
+  at: number;
+  run: string;
+  type: "run_lifted";
+  halt: string;
+  by: string | null;
+  reason: string;
+  holds: (string)[];
+}
+
 export interface RunPaused {
   seq: number;
   at: number;
@@ -764,6 +808,6 @@ export interface VerbNoted {
   text: string;
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunPaused | ResumeAsked | RunQueued | CancelAsked | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];
