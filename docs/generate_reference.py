@@ -40,7 +40,7 @@ SECTIONS: dict[str, list[str]] = {
     "Tools": ["tool", "Tool", "Call", "Performed", "SchemaTool", "Toolbox"],
     "Inside a tool": ["idempotency_key", "use", "say", "spend", "progress", "stop_token", "run_process", "Completed"],
     "Calls that standfast performs": ["ask", "sleep", "child", "file_content"],
-    "Runs from outside": ["Runtime", "Handle", "RunView", "Need", "Choice", "MailView", "CallRef", "Said"],
+    "Runs from outside": ["Runtime", "Handle", "RunView", "Need", "Choice", "MailView", "CallRef", "Said", "Halt"],
     "What a verb takes and answers": [
         *("Answer", "Accepted", "Refused", "TooLate"),
         *("Happened", "NotHappened", "CheckAgain", "Budget", "Spent"),
@@ -56,7 +56,7 @@ METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Log": ("append", "extend"),
     "Tool": ("parse", "schema", "result_schema"),
     "Toolbox": ("tools", "refresh"),
-    "Runtime": ("start", "handle", "list", "events"),
+    "Runtime": ("start", "handle", "list", "events", "halt", "lift", "halts"),
     "Handle": (),
     "OpenFrame": (),
 }

@@ -28,6 +28,10 @@ export function tell(event: Event): Told {
       return it(`driver ${event.driver} was fenced off`);
     case "pause_asked":
       return someone(event.by, `asked for a pause${withIts(event.trigger)}${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+    case "run_halted":
+      return someone(event.by, `halted it${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+    case "run_lifted":
+      return someone(event.by, `lifted a halt${event.holds.length ? `; still held (${whyPaused(event.holds as Hold[])})` : ""}${because(event.reason)}`);
     case "run_paused":
       return it(`paused (${whyPaused(event.holds as Hold[])})${because(short(event.text))}`);
     case "resume_asked":
@@ -142,6 +146,10 @@ export function announcement(event: Event): string {
       return `Step ${event.step} finished`;
     case "run_paused":
       return `Paused: ${whyPaused(event.holds as Hold[])}`;
+    case "run_halted":
+      return `Halted: ${event.reason}`;
+    case "run_lifted":
+      return "The halt is lifted";
     case "pause_asked":
       return event.status === "pausing" ? "Pausing" : "Paused";
     case "resume_asked":

@@ -11,7 +11,7 @@ from standfast.house_events import HouseEvent
 from standfast.quick_events import Quick
 from standfast.records import Json, Status
 from standfast.replies import Delta, Dialect, Request
-from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow
+from standfast.rows import CallRow, HaltRow, LeaseRow, MailRow, RunDoc, RunRow
 
 if TYPE_CHECKING:
     from standfast.replies import Reply
@@ -44,6 +44,8 @@ class Ids(Protocol):
     def mail(self) -> str: ...
 
     def process(self) -> str: ...
+
+    def halt(self) -> str: ...
 
 
 class Points(Protocol):
@@ -92,7 +94,31 @@ class House(Protocol):
         ...
 
 
-class Tx(House, Protocol):
+class Halts(Protocol):
+    """The part of a transaction that concerns operators' halts."""
+
+    def insert_halt(self, halt: HaltRow) -> None: ...
+
+    def halt(self, id: str) -> HaltRow | None: ...  # noqa: A002 - the word users know
+
+    def halts(self, *, lifted: bool = ...) -> list[HaltRow]:
+        """Those that hold, oldest first; with `lifted`, every one there ever was."""
+        ...
+
+    def lift_halt(self, id: str) -> bool:  # noqa: A002
+        """It holds no longer; False if it did not hold."""
+        ...
+
+    def runs_to_halt(self, agent: str | None, labels: dict[str, str]) -> list[str]:
+        """Live runs of that agent with those labels, and all that live below them; a parent before its children."""
+        ...
+
+    def runs_halted_by(self, id: str) -> list[str]:  # noqa: A002
+        """Runs whose halted hold names this halt; a parent before its children."""
+        ...
+
+
+class Tx(House, Halts, Protocol):
     """One transaction. All of it is written, or none."""
 
     now: float

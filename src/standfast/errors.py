@@ -4,6 +4,7 @@ StandfastError
 ├── Misuse                    a program asked for something that makes no sense
 │   ├── UnknownRun            no run of that id in this store
 │   ├── UnknownAgent          no agent of that name is known here
+│   ├── UnknownHalt           no halt of that id in this store
 │   ├── DuplicateAgent        two agents of one name
 │   ├── WrongState            the state is not of the agent's type, or an edit does not validate
 │   ├── RunIdTaken            a run id used again for something else
@@ -14,6 +15,7 @@ StandfastError
 │   ├── BadReturn             a step returned something else than Done, Idle or None
 │   ├── StackFull             a step opened more frames than its agent allows
 │   └── FramesOpen            a step returned Done while thoughts are unfinished
+├── Halted                    an operator's halt holds; no run was started
 ├── NotStorable               a value cannot be written as JSON and read back
 ├── StoreError                the store itself
 │   ├── StoreBusy             another process holds the store's lock
@@ -70,6 +72,10 @@ class UnknownAgent(Misuse):
     """No agent of that name is known to this runtime."""
 
 
+class UnknownHalt(Misuse):
+    """No halt of that id is in this store."""
+
+
 class DuplicateAgent(Misuse):
     """Two agents of one name were given to one runtime."""
 
@@ -108,6 +114,14 @@ class StackFull(Misuse):
 
 class FramesOpen(Misuse):
     """A step returned Done while thoughts are unfinished; the step was not taken as done."""
+
+
+class Halted(StandfastError):
+    """An operator's halt holds; no run was started. `halts` are the ids of those in the way."""
+
+    def __init__(self, message: str, *, halts: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.halts = halts
 
 
 class NotStorable(StandfastError):

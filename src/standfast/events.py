@@ -77,6 +77,29 @@ class PauseAsked(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
+class RunHalted(_Event):
+    """An operator's halt holds the run from here on, whatever else does."""
+
+    type: Literal["run_halted"] = "run_halted"
+    halt: str
+    by: str | None
+    reason: str
+    in_flight: Sequence[CallRef] = ()
+    status: Status
+
+
+@dataclass(slots=True, kw_only=True)
+class RunLifted(_Event):
+    """A halt holds the run no longer; `holds` is what still does."""
+
+    type: Literal["run_lifted"] = "run_lifted"
+    halt: str
+    by: str | None
+    reason: str
+    holds: Sequence[str] = ()
+
+
+@dataclass(slots=True, kw_only=True)
 class RunPaused(_Event):
     type: Literal["run_paused"] = "run_paused"
     holds: Sequence[str]
@@ -546,6 +569,8 @@ Event: TypeAlias = Annotated[
     | RunReleased
     | DriverFenced
     | PauseAsked
+    | RunHalted
+    | RunLifted
     | RunPaused
     | ResumeAsked
     | RunQueued

@@ -300,6 +300,32 @@ class RunView:
     driver: str = ""
 
 
+# --- halts --------------------------------------------------------------------------------
+
+HaltSignature = Literal["none", "unchecked", "good", "wrong"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """An operator's halt: what it holds, who set it and why. It holds until it is lifted, signed or not."""
+
+    id: str
+    at: float
+    by: str | None = None
+    reason: str = ""
+    agent: str | None = None  # of this agent; with labels: and with these labels
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    all: bool = False
+    then: Literal["pause", "cancel"] = "pause"
+    lifted_at: float | None = None
+    signature: HaltSignature = "none"
+    key: str = ""  # whose signature it is, in hex
+    runs: int = 0  # stopped as it was set, freed as it was lifted; in a list: held now
+    in_flight: tuple[CallRef, ...] = ()  # as it was set: the calls it could not precede
+    unreadable: tuple[str, ...] = ()  # runs whose rows are damaged; nobody can drive those
+    note: str = ""
+
+
 # --- receipts -----------------------------------------------------------------------------
 
 

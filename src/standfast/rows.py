@@ -359,6 +359,31 @@ def order_of(mail: MailRow) -> Json:
 
 
 @dataclass(slots=True, kw_only=True)
+class HaltRow:
+    """An operator's halt as it is stored: `doc` is what was signed."""
+
+    id: str
+    doc: bytes
+    key: bytes | None = None
+    signature: bytes | None = None
+    lifted: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltDoc:
+    """What a halt says: which runs it holds, who set it, and why."""
+
+    id: str
+    at: float = 0.0
+    by: str | None = None
+    reason: str = ""
+    agent: str | None = None
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    all: bool = False
+    then: Literal["pause", "cancel"] = "pause"
+
+
+@dataclass(slots=True, kw_only=True)
 class LeaseRow:
     """A process that drives runs, as others see it."""
 

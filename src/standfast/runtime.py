@@ -7,7 +7,7 @@ import builtins
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from pydantic_core import from_json, to_json
 
@@ -28,12 +28,13 @@ from standfast.handle import Handle
 from standfast.hub import Hub
 from standfast.json_values import fingerprint
 from standfast.leases import LEASE_SECONDS, Lease, Others
-from standfast.records import Budget, RunView, Status
+from standfast.records import Budget, Halt, RunView, Status
 from standfast.requests import made_once
 from standfast.rows import RunRow
 from standfast.starting import digest_of_start, start_once, state_for
 from standfast.stores.group import GroupWriter
 from standfast.stores.sqlite import SqliteStore, connect_sqlite
+from standfast.verbs import Sign, Verify, halts_in, lift_halt, set_halt, wanted_halt
 from standfast.views import readable_view
 
 S = TypeVar("S")
@@ -250,6 +251,38 @@ class Runtime:
             return True
 
         return Handle(self, await self.control(lambda tx: made_once(tx, request_id, "fork", new_id, asked, insert)))
+
+    # --- halting --------------------------------------------------------------------------------------
+
+    async def halt(
+        self,
+        *,
+        agent: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        all: bool = False,  # noqa: A002 - the word of the command
+        then: Literal["pause", "cancel"] = "pause",
+        reason: str,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002
+        sign: Sign | None = None,
+        route: str = "",
+    ) -> Halt:
+        """An operator's halt: every matching run stops now, and none starts or goes on until it is lifted.
+
+        It holds runs of an agent, with labels, or all; what lives below them too. The same `id` sets it once.
+        """
+        wanted = wanted_halt(
+            id or self.ids.halt(), agent=agent, labels=labels, all=all, then=then, reason=reason, by=by
+        )
+        return await self.control(lambda tx: set_halt(tx, wanted, self.is_dead, sign=sign, route=route))
+
+    async def lift(self, id: str, *, by: str | None = None, reason: str = "", route: str = "") -> Halt:  # noqa: A002
+        """The halt holds no longer; runs that nothing else holds go on by themselves."""
+        return await self.control(lambda tx: lift_halt(tx, id, by=by, reason=reason, route=route))
+
+    async def halts(self, *, lifted: bool = False, verify: Verify | None = None) -> builtins.list[Halt]:
+        """The halts that hold, oldest first; with `lifted`, every one there ever was."""
+        return self.read(lambda tx: halts_in(tx, lifted=lifted, verify=verify)) if self._store.exists() else []
 
     # --- looking ----------------------------------------------------------------------------------------
 

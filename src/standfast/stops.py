@@ -317,7 +317,7 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
         enter(row, "queued", tx.now)
         out.append(ev.RunQueued(why=f"rewound to step {target.step}"))
     else:
-        if not row.doc.holds:
+        if target.then == "paused" and not set(row.doc.holds) - {"halted"}:  # a halt that is lifted leaves it paused
             hold(row, "user", tx.now, f"rewound to step {target.step}")
         enter(row, "paused", tx.now)
         out.append(ev.RunPaused(holds=list(row.doc.holds), text=f"rewound to step {target.step}"))

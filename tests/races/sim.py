@@ -182,6 +182,9 @@ class SeededIds:
     def process(self) -> str:
         return f"driver-{self._name}{next(self._n)}"
 
+    def halt(self) -> str:
+        return f"halt-{self._name}{next(self._n)}"
+
 
 class Node(Runtime):
     """One process of the simulation."""
@@ -262,6 +265,7 @@ class Sim:
 
     def __init__(self, seed: int, loop: VirtualLoop, folder: str, agents: Sequence[Any]) -> None:
         self.rng = random.Random(seed)
+        self.halting = seed % 2 == 1  # an operator takes part in every second story
         self.world = World(random.Random(seed + 1), loop.time)
         self.hooks = Hooks(random.Random(seed + 2))
         self.path = Path(folder, "runs.db")

@@ -4,6 +4,7 @@ import { ENDED, times, type Status } from "../reduce";
 import type { RunView } from "../types.gen";
 import { filterOf, type Chosen } from "../filter";
 import { STATE_WORDS, clock, money, planPosition, whyPaused } from "../words";
+import { Halts } from "./halts";
 import { State } from "./parts";
 import { act, changes, client, keep, say, seconds, stored, to } from "./state";
 import { mayNotify } from "./needing";
@@ -42,6 +43,7 @@ export function List() {
         <Notify />
         <a class="button primary" href={to.start()}>New run</a>
       </div>
+      <Halts />
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <input type="search" aria-label="Search" placeholder="Search" value={chosen.text} onInput={(e) => choose({ text: e.currentTarget.value })} />
         <select aria-label="Status" value={chosen.status} onChange={(e) => choose({ status: e.currentTarget.value })}>

@@ -2,6 +2,7 @@ import { render } from "preact";
 import "../bar";
 import "../style.css";
 import { Twice, actionOf, isField } from "../keys";
+import { watchHalts } from "./halts";
 import { Help, helping, keys } from "./help";
 import { List } from "./list";
 import { Login, tokenInAddress } from "./login";
@@ -95,6 +96,7 @@ async function begin(): Promise<void> {
   listenForKeys();
   sayConnection();
   watchNeeds();
+  watchHalts();
   client.open();
   render(<App />, document.getElementById("app")!);
 }

@@ -8,6 +8,7 @@ import type { PlanItem } from "../types.gen";
 import { money, thousands } from "../words";
 import { Acting } from "./acting";
 import { Calls } from "./calls";
+import { Halts } from "./halts";
 import { Inspector } from "./inspector";
 import { Needs } from "./needs";
 import { Output } from "./output";
@@ -70,6 +71,7 @@ export function RunPage({ id }: { id: string }) {
           {view.parent && <a href={to.run(view.parent)}>parent run</a>}
           <span class="muted mono">{thousands(view.spent.input_tokens + view.spent.output_tokens)} tokens · {money(view.spent.cost)} · {view.spent.calls} calls</span>
         </div>
+        <Halts run={view} />
         <Needs run={id} needs={view.needs} traceback={view.traceback} />
         <Timeline run={run} />
         <div class="columns">

@@ -52,6 +52,12 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "perform": "verbs:perform",
         "hand-back": "verbs:hand_back",
     },
+    "Operating": {
+        "halt": "halting:halt",
+        "lift": "halting:lift",
+        "halts": "halting:halts",
+        "operator": "halting:operator",
+    },
     "Keeping house": {
         "doctor": "doctor:doctor",
         "model": "model:model",

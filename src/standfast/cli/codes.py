@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from standfast.errors import StandfastError, StoreError
+from standfast.errors import Halted, StandfastError, StoreError
 from standfast.records import Accepted, Answer, Refused
 
 
@@ -29,6 +29,8 @@ class Unreachable(StandfastError):  # noqa: N818 - errors are named by the fact 
 
 def code_of_error(error: StandfastError) -> Code:
     """The exit code of an error."""
+    if isinstance(error, Halted):
+        return Code.REFUSED
     return Code.UNREACHABLE if isinstance(error, StoreError | Unreachable) else Code.ERROR
 
 

@@ -222,7 +222,15 @@ def _about(event: Event) -> str:
             return event.error
         case ev.RunPaused():
             return joined([", ".join(event.holds), event.text], ": ")
-        case ev.CancelAsked() | ev.PauseAsked() | ev.ResumeAsked() | ev.StateEdited() | ev.RewindAsked():
+        case (
+            ev.CancelAsked()
+            | ev.PauseAsked()
+            | ev.RunHalted()
+            | ev.RunLifted()
+            | ev.ResumeAsked()
+            | ev.StateEdited()
+            | ev.RewindAsked()
+        ):
             flight = getattr(event, "in_flight", ())
             trigger: Trigger | None = getattr(event, "trigger", None)
             return joined(

@@ -110,6 +110,11 @@ class Story:
             case ev.PauseAsked():
                 waits = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
                 return [(f"◐ pause asked{_by(event.by, event.reason)}{waits}", "yellow")]
+            case ev.RunHalted():
+                waits = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
+                return [(f"■ halted{_by(event.by, event.reason)}{waits}", "red")]
+            case ev.RunLifted():
+                return [(f"□ halt lifted{_by(event.by, event.reason)}", "green")]
             case ev.RunPaused():
                 why = joined([", ".join(event.holds).replace("_", " "), event.text], ": ")
                 lines: list[tuple[str, Colour | None]] = [(f"‖ paused ({why})", "yellow")]

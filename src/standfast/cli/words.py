@@ -264,6 +264,8 @@ def next_lines(view: RunView, options: str = "") -> list[str]:
         case "paused":
             if view.needs:
                 return [line for need in view.needs for line in need_lines(need, run, options)]
+            if "halted" in view.holds:
+                return [f"held until an operator lifts the halt: standfast halts{options}"]
             return [f"go on: standfast resume {run}{options}"]
         case "pausing":
             return [f"see what it waits for: standfast show {run}{options}"]

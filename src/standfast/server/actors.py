@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from starlette.requests import Request
 
 LOOK: Final = "look"
+OPERATOR: Final = "operator"  # the right to set and lift halts; on no run in particular
 EVERYTHING: Final = frozenset({"*"})
 STOP_VERBS: Final = frozenset({"pause", "cancel", "force"})
 """What stops a run. Nothing slows these down: no rate limit, no queue of other requests."""
@@ -18,8 +19,8 @@ STOP_VERBS: Final = frozenset({"pause", "cancel", "force"})
 class Actor:
     """A person or program that has shown who it is.
 
-    `rights` are names of verbs, `look` for reading, `start` for new runs, or `*` for all of them. With `runs`,
-    they count for these runs alone.
+    `rights` are names of verbs, `look` for reading, `start` for new runs, `operator` for halts, or `*` for all of
+    them. With `runs`, they count for these runs alone.
     """
 
     name: str

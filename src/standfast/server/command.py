@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import click
@@ -31,6 +32,11 @@ from standfast.server.serving import serve as serve_until_stopped
 @click.option("--allow-host", multiple=True, help="Another name this server answers to.")
 @click.option("--allow-origin", multiple=True, help="Another origin whose pages may act here.")
 @click.option("--notify", metavar="CMD|URL", help="Called once for each thing that needs someone.")
+@click.option(
+    "--halt-port",
+    type=click.IntRange(0, 65535),
+    help="A port of this machine for halts, beside the socket STORE.halt; its token is $STANDFAST_HALT_TOKEN.",
+)
 @click.option("--lease", type=click.FloatRange(min=1), default=10.0, show_default=True, help="Seconds of a lease.")
 @click.option(
     "--stop-deadline",
@@ -52,6 +58,7 @@ def serve(
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
     notify: str | None,
+    halt_port: int | None,
     lease: float,
     stop_deadline: float,
 ) -> None:
@@ -69,6 +76,8 @@ def serve(
         allow_hosts=allow_host,
         allow_origins=allow_origin,
         notify=notify,
+        halt_port=halt_port,
+        halt_token=os.environ.get("STANDFAST_HALT_TOKEN") or None,
         lease_seconds=lease,
         stop_seconds=stop_deadline,
         tell=click.echo,

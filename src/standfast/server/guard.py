@@ -255,7 +255,9 @@ def wants_page(request: Request) -> bool:
 
 def _is_stop(scope: Scope) -> bool:
     parts = scope["path"].rstrip("/").split("/")
-    return scope["type"] == "http" and scope["method"] == "POST" and parts[-1] in STOP_VERBS and "runs" in parts
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return False
+    return parts[-1] == "halts" or (parts[-1] in STOP_VERBS and "runs" in parts)
 
 
 async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send, send_with_headers: Send) -> None:

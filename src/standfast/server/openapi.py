@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
-from standfast.records import Accepted, Receipt, Refused, RunView, TooLate
+from standfast.records import Accepted, Halt, Receipt, Refused, RunView, TooLate
 from standfast.server.agui_input import RunInput
 from standfast.server.operations import OPERATIONS, Operation
 from standfast.server.problems import TITLES
@@ -58,6 +58,7 @@ def _schemas() -> dict[str, Any]:
         "Refused": Refused,
         "TooLate": TooLate,
         "Said": Said,
+        "Halt": Halt,
     }
     for name, kind in shown.items():
         schema = TypeAdapter(kind).json_schema(ref_template=REF, mode="serialization")
@@ -68,6 +69,7 @@ def _schemas() -> dict[str, Any]:
     schemas["Problem"] = PROBLEM
     schemas["Anything"] = {}
     schemas["Runs"] = _holding("runs", "RunView")
+    schemas["Halts"] = _holding("halts", "Halt")
     schemas["Transcript"] = _holding("transcript", "Said")
     schemas["Agents"] = {
         "type": "object",

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from standfast.server import halting
 from standfast.server import handlers as do
 from standfast.server.actors import Actor
 from standfast.server.surface import Surface
@@ -148,6 +149,34 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Events as JSON, a page at a time",
         handler=do.show_record,
         query=do.After,
+    ),
+    Operation(
+        method="GET",
+        path="/api/halts",
+        name="halts",
+        summary="Halts that hold",
+        handler=halting.list_halts,
+        query=halting.Listed,
+        schema="Halts",
+    ),
+    Operation(
+        method="POST",
+        path="/api/halts",
+        name="halt",
+        summary="Stop every run that matches, and hold it until the halt is lifted (right: operator)",
+        handler=halting.set_halt,
+        body=halting.SetHalt,
+        answers=201,
+        schema="Halt",
+    ),
+    Operation(
+        method="POST",
+        path="/api/halts/{halt}/lift",
+        name="lift",
+        summary="A halt holds no longer (right: operator)",
+        handler=halting.lift_halt,
+        body=halting.LiftHalt,
+        schema="Halt",
     ),
     Operation(method="GET", path="/api/me", name="me", summary="Who you are here", handler=do.show_me),
     Operation(method="GET", path="/healthz", name="healthz", summary="Does the server answer?", handler=do.healthz),

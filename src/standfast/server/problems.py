@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from standfast.errors import Misuse, RunIdTaken, StandfastError, StoreBusy, StoreError, UnknownRun
+from standfast.errors import Halted, Misuse, RunIdTaken, StandfastError, StoreBusy, StoreError, UnknownHalt, UnknownRun
 
 TYPES = "urn:standfast:problem:"  # names, not pages: they tell problems apart
 TITLES = {
@@ -69,7 +69,9 @@ def problem_of(error: StandfastError, run: str | None = None) -> Problem:
         return Problem(503, error.message, error.hint, kind=kind, headers={"retry-after": "1"}, **more)
     if isinstance(error, StoreError):
         return Problem(503, error.message, error.hint, kind=kind, headers={"retry-after": "5"}, **more)
-    if isinstance(error, UnknownRun):
+    if isinstance(error, Halted):
+        return Problem(409, error.message, error.hint, kind=kind, halts=list(error.halts), **more)
+    if isinstance(error, UnknownRun | UnknownHalt):
         return Problem(404, error.message, error.hint, kind=kind, **more)
     if isinstance(error, RunIdTaken):
         return Problem(409, error.message, error.hint, kind=kind, **more)

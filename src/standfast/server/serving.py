@@ -23,6 +23,7 @@ from standfast.runtime import Runtime
 from standfast.server.app import control_app
 from standfast.server.guard import Rules
 from standfast.server.notifying import Notifier
+from standfast.server.operating import OperatorProcess
 from standfast.server.pool import STOP_SECONDS, Pool
 from standfast.server.reading import Reader
 from standfast.server.sessions import Sessions
@@ -50,6 +51,8 @@ class Settings:
     allow_hosts: Sequence[str] = ()
     allow_origins: Sequence[str] = ()
     notify: str | None = None
+    halt_port: int | None = None
+    halt_token: str | None = None
     lease_seconds: float = LEASE_SECONDS
     stop_seconds: float = STOP_SECONDS
     tell: Callable[[str], None] = log.info
@@ -63,6 +66,8 @@ def check(settings: Settings) -> None:
         raise Misuse("--certfile and --keyfile belong together", hint="give both")
     if settings.token is not None and len(settings.token) < 16:
         raise Misuse("the token is too short to be a secret", hint="give at least 16 characters, or leave it out")
+    if settings.halt_token is not None and len(settings.halt_token) < 16:
+        raise Misuse("$STANDFAST_HALT_TOKEN is too short to be a secret", hint="give at least 16 characters")
     if not is_loopback(settings.host) and settings.certfile is None and not settings.insecure_bind:
         raise Misuse(
             f"{settings.host} can be reached from other machines, and nothing would be encrypted",
@@ -161,6 +166,8 @@ async def serve(settings: Settings) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, going.set)
         pool.start()
+        operator = OperatorProcess(store, settings.halt_port, settings.halt_token)
+        operator.start()
         notifier = Notifier(runs, own_reader, settings.notify) if settings.notify else None
         if notifier is not None:
             notifier.start()
@@ -175,7 +182,7 @@ async def serve(settings: Settings) -> None:
             giving_up.cancel()
             if notifier is not None:
                 await notifier.close()
-            await asyncio.gather(ending, telling, giving_up, return_exceptions=True)
+            await asyncio.gather(ending, telling, giving_up, operator.close(), return_exceptions=True)
             own_reader.close()
         if pool.hopeless.is_set():
             raise Misuse(

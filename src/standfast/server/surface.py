@@ -25,6 +25,7 @@ from standfast.server.wire import said_no
 from standfast.shapes import agent_json, answer_json, view_json
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 BYE_SECONDS = 1.5
 
@@ -154,11 +155,23 @@ class Surface:
         except StandfastError as error:
             raise problem_of(error, run) from error
 
+    async def told(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do what concerns no run in particular, with its errors as problems."""
+        done: T = await self._told(None, act)
+        return done
+
     # --- looking ---------------------------------------------------------------------------------------------
 
     async def view(self, run: str) -> dict[str, Any]:
         """A run as it is now."""
         return view_json(await self.reader.view(run))
+
+    async def halts(self, look: Callable[[Tx], list[T]]) -> list[T]:
+        """Halts, if there is a store."""
+        try:
+            return await self.reader.read(look)
+        except UnknownRun:
+            return []
 
     async def agents(self) -> list[dict[str, Any]]:
         """The agents that somebody can drive now, or that this process knows."""

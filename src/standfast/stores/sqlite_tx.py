@@ -18,7 +18,7 @@ from standfast.records import CallRef, Effect, Hold, Json, Spent, Status
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
 from standfast.stores.chain import TOMBSTONE, digests, genesis, link
 from standfast.stores.queries import queries
-from standfast.stores.sqlite_house import SqliteHouse
+from standfast.stores.sqlite_halts import SqliteHalts
 
 _Q = queries()
 _APPEND = _Q["append"]
@@ -30,7 +30,7 @@ _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
 
-class SqliteTx(SqliteHouse):
+class SqliteTx(SqliteHalts):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
     __slots__ = ("_at",)

@@ -132,9 +132,10 @@ def hand_back(note: str, mail_id: str) -> Act:
 
 def _go_on(tx: Tx, row: RunRow, wanted: Resume, events: list[Event]) -> str:
     """As a resume; what it does not clear still holds the run."""
-    if row.status == "pausing":
+    if row.status == "pausing" or "halted" in row.doc.holds:
         row.doc.resume_noted = wanted
-        return "it goes on when it has settled; the agent reads the note first"
+        when = "the halt is lifted" if "halted" in row.doc.holds else "it has settled"
+        return f"it goes on when {when}; the agent reads the note first"
     answer, resumed = resume_with_children(tx, row, wanted)
     events += resumed
     if isinstance(answer, Accepted):

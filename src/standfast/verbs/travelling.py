@@ -15,6 +15,7 @@ from standfast.records import Accepted, Answer, CallRef, Hold, Json, Refused
 from standfast.rows import RunRow, Target
 from standfast.stops import mark_undo_from, settle_rewind, void_questions
 from standfast.verbs.cancelling import cancel_one, withdraw_questions
+from standfast.verbs.pausing import halted
 
 ENDED_BY_A_REWIND: tuple[Hold, ...] = (
     *("asks", "in_doubt", "stale", "diverged"),
@@ -26,6 +27,8 @@ def rewind(to: int | str, is_dead: IsDead) -> Act:
     """Undo a step and everything later, and hold the run before it."""
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        if "halted" in row.doc.holds:
+            return halted(row)
         step = step_of(tx, row, to)
         return (
             step if isinstance(step, Refused) else rewind_to(tx, row, ask, Target(step, "paused"), is_dead, None, None)

@@ -215,3 +215,38 @@ INSERT INTO house (seq, at, body, hash) VALUES (?, ?, ?, ?);
 -- name: house_after
 -- The record of the house after a seq, oldest first.
 SELECT seq, at, body, hash FROM house WHERE seq > ? ORDER BY seq LIMIT ?;
+
+-- name: insert_halt
+-- An operator's halt; it holds from here on.
+INSERT INTO halts (id, doc, key, signature, lifted) VALUES (?, ?, ?, ?, NULL);
+
+-- name: halt
+-- One halt, whether it holds or was lifted.
+SELECT id, doc, key, signature, lifted FROM halts WHERE id = ?;
+
+-- name: holding_halts
+-- Halts that hold, oldest first: looked at by every start and every claim.
+SELECT id, doc, key, signature, lifted FROM halts WHERE lifted IS NULL ORDER BY n;
+
+-- name: all_halts
+-- Every halt there ever was, oldest first.
+SELECT id, doc, key, signature, lifted FROM halts ORDER BY n;
+
+-- name: lift_halt
+-- A halt holds no longer; 0 rows if it did not.
+UPDATE halts SET lifted = ? WHERE id = ? AND lifted IS NULL;
+
+-- name: runs_to_halt
+-- Live runs that a halt matches, and everything that lives below them; {match} says which.
+WITH RECURSIVE hit(id) AS (
+    SELECT id FROM runs WHERE status IN ('queued', 'running', 'pausing', 'cancelling') AND {match}
+    UNION SELECT id FROM runs WHERE status = 'paused' AND {match}
+    UNION SELECT runs.id FROM runs JOIN hit ON runs.parent = hit.id
+    WHERE runs.status NOT IN ('cancelled', 'done', 'failed')
+)
+SELECT runs.id FROM hit JOIN runs ON runs.id = hit.id ORDER BY runs.n;
+
+-- name: runs_halted_by
+-- Runs that a halt holds; a row that cannot be read is nobody's.
+SELECT id FROM runs WHERE status IN ('pausing', 'paused') AND CASE WHEN json_valid(doc) THEN EXISTS (
+    SELECT 1 FROM json_each(doc, '$.holds.halted.data.halts') WHERE json_each.key = ?) ELSE 0 END ORDER BY n;

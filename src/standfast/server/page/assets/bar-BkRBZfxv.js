@@ -1,8 +1,12 @@
 <<<<<<<< HEAD:src/standfast/server/page/assets/bar-BkRBZfxv.js
+<<<<<<<< HEAD:src/standfast/server/page/assets/bar-BkRBZfxv.js
 import{C as e,T as t,_ as n,b as r,c as i,d as a,f as o,h as s,i as c,k as l,l as u,m as d,n as f,v as p,w as m,y as h}from"./client-CQmNHUhe.js";var g=`
 ========
 import{E as e,S as t,_ as n,b as r,c as i,f as a,g as o,h as s,i as c,l,n as u,p as d,s as f,u as p,v as m,x as h}from"./client-BUijvIj5.js";var g=`
 >>>>>>>> surface-proof:src/standfast/server/page/assets/bar-RlCSBg4R.js
+========
+import{E as e,S as t,_ as n,b as r,c as i,f as a,g as o,h as s,i as c,l,n as u,p as d,s as f,u as p,v as m,x as h}from"./client-DJqN75uh.js";var g=`
+>>>>>>>> halt:src/standfast/server/page/assets/bar-DzRumgG7.js
 :host { display: block; color-scheme: inherit;
   --_bg: var(--standfast-bg, light-dark(#ffffff, #1b1d20));
   --_fg: var(--standfast-fg, light-dark(#1c1d1f, #eceae5));

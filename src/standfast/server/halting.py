@@ -1,0 +1,85 @@
+"""Halts over HTTP, for actors with the operator's right. The way that needs no server is `standfast.operator`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from standfast.operator.acting import halt_json
+from standfast.records import Halt
+from standfast.server.actors import LOOK, OPERATOR, Actor
+from standfast.server.handlers import answer, body_of, key_of, query_of
+from standfast.server.surface import Surface, allow, parsed
+from standfast.server.verbs import Key
+from standfast.verbs import halts_in
+
+
+class SetHalt(BaseModel):
+    """Stop every run that matches, and hold it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent: str | None = Field(None, max_length=200)
+    labels: dict[str, str] = Field({}, max_length=50)
+    all: bool = False
+    then: Literal["pause", "cancel"] = "pause"
+    reason: str = Field(min_length=1, max_length=2_000)
+    request_id: Key | None = Field(None, description="the halt's id: asked again with it, there is still one halt")
+
+
+class LiftHalt(BaseModel):
+    """A halt holds no longer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field("", max_length=2_000)
+    request_id: Key | None = None
+
+
+class Listed(BaseModel):
+    """Which halts are wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    lifted: bool = Field(False, description="also those that hold no longer")
+
+
+def _route(request: Request) -> str:
+    return f"{request.method} {request.url.path}"
+
+
+async def list_halts(surface: Surface, actor: Actor, request: Request) -> Response:
+    allow(actor, LOOK, None)
+    lifted: bool = query_of(Listed, request).lifted
+    found: list[Halt] = await surface.halts(lambda tx: halts_in(tx, lifted=lifted))
+    return answer({"halts": [halt_json(halt) for halt in found]})
+
+
+async def set_halt(surface: Surface, actor: Actor, request: Request) -> Response:
+    allow(actor, OPERATOR, None)
+    ask = parsed(SetHalt, await body_of(request), key_of(request))
+    halt = await surface.told(
+        lambda: surface.runs.halt(
+            agent=ask.agent,
+            labels=ask.labels,
+            all=ask.all,
+            then=ask.then,
+            reason=ask.reason,
+            by=actor.name,
+            id=ask.request_id,
+            route=_route(request),
+        )
+    )
+    return answer(halt_json(halt), 201)
+
+
+async def lift_halt(surface: Surface, actor: Actor, request: Request) -> Response:
+    allow(actor, OPERATOR, None)
+    ask = parsed(LiftHalt, await body_of(request), key_of(request))
+    id_ = str(request.path_params["halt"])
+    lift = surface.runs.lift
+    halt = await surface.told(lambda: lift(id_, by=actor.name, reason=ask.reason, route=_route(request)))
+    return answer(halt_json(halt))
