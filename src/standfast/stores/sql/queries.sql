@@ -215,3 +215,30 @@ INSERT INTO house (seq, at, body, hash) VALUES (?, ?, ?, ?);
 -- name: house_after
 -- The record of the house after a seq, oldest first.
 SELECT seq, at, body, hash FROM house WHERE seq > ? ORDER BY seq LIMIT ?;
+
+-- name: insert_token
+-- A token from now on; its secret is not kept.
+INSERT INTO tokens (id, hash, doc, expires) VALUES (?, ?, ?, ?);
+
+-- name: token_by_hash
+-- The token with that secret.
+SELECT id, doc, expires, revoked FROM tokens WHERE hash = ?;
+
+-- name: token_by_id
+-- The token with that name.
+SELECT id, doc, expires, revoked FROM tokens WHERE id = ?;
+
+-- name: tokens
+-- All tokens, oldest first, those that count no longer too.
+SELECT id, doc, expires, revoked FROM tokens ORDER BY rowid;
+
+-- name: revoke_token
+-- It counts no longer; the first time stands.
+UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?;
+
+-- name: lineage
+-- A run and those it descends from, with their labels.
+WITH RECURSIVE line (id, parent, doc) AS (
+    SELECT id, parent, doc FROM runs WHERE id = ?
+    UNION SELECT runs.id, runs.parent, runs.doc FROM runs JOIN line ON runs.id = line.parent
+) SELECT id, json_extract(doc, '$.labels') FROM line;
