@@ -16,6 +16,7 @@ export interface Answered {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "answered";
   call: string;
   answer: "approved" | "denied" | "answered" | "withdrawn" | "timed_out";
@@ -112,6 +113,7 @@ export interface CallResolved {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "call_resolved";
   call: string;
   decision: "happened" | "not_happened" | "check_again";
@@ -150,6 +152,7 @@ export interface CancelAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "cancel_asked";
   by: string | null;
   reason: string;
@@ -192,6 +195,7 @@ export interface Forked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "forked";
   at_step: number;
   fork: string;
@@ -202,6 +206,7 @@ export interface FrameAbandoned {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "frame_abandoned";
   frame: string;
   goal: string;
@@ -274,6 +279,7 @@ export interface HandedBack {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "handed_back";
   by: string | null;
   note: string;
@@ -323,6 +329,7 @@ export interface MailReceived {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "mail_received";
   mail: string;
   kind: "redirect" | "message" | "order";
@@ -379,6 +386,7 @@ export interface PauseAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "pause_asked";
   by: string | null;
   reason: string;
@@ -391,6 +399,7 @@ export interface PersonActed {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "person_acted";
   order: string;
   by: string | null;
@@ -473,6 +482,7 @@ export interface ResumeAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "resume_asked";
   by: string | null;
   reason: string;
@@ -486,6 +496,7 @@ export interface RewindAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "rewind_asked";
   to: number;
   epoch: number;
@@ -580,6 +591,7 @@ export interface RunStarted {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "run_started";
   agent: string;
   by: string | null;
@@ -645,6 +657,7 @@ export interface StateEdited {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "state_edited";
   by: string | null;
   reason: string;
@@ -685,6 +698,7 @@ export interface TakenOver {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "taken_over";
   by: string | null;
   reason: string;
@@ -757,6 +771,7 @@ export interface VerbNoted {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "verb_noted";
   verb: string;
   by: string | null;

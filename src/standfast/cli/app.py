@@ -52,6 +52,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "hand-back": "verbs:hand_back",
     },
     "Keeping house": {
+        "token": "tokens:token",
+        "house": "tokens:house",
         "doctor": "doctor:doctor",
         "model": "model:model",
     },

@@ -172,6 +172,27 @@ class RemoteAccess:
         _raise_for(status, body)
         return _readable(body)
 
+    async def make_token(self, args: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        grant = {name: value for name, value in args.items() if value is not None}
+        status, body = await self._ask("POST", "/api/tokens", grant)
+        _raise_for(status, body)
+        return body["token"], body["secret"]
+
+    async def tokens(self) -> builtins.list[dict[str, Any]]:
+        return cast("builtins.list[dict[str, Any]]", (await self._get("/api/tokens"))["tokens"])
+
+    async def revoke_token(self, id: str) -> builtins.list[str]:  # noqa: A002
+        status, body = await self._ask("DELETE", f"/api/tokens/{quote(id, safe='')}")
+        _raise_for(status, body)
+        return cast("builtins.list[str]", body["revoked"])
+
+    async def house(self, after: int = 0) -> builtins.list[dict[str, Any]]:
+        found: builtins.list[dict[str, Any]] = []
+        while (page := await self._get("/api/house", {"after": after}))["last"] > after:
+            found += page["events"]
+            after = page["last"]
+        return found
+
     # --- over the wire ----------------------------------------------------------------------------
 
     async def _get(self, path: str, query: Json | None = None) -> Any:
