@@ -35,7 +35,7 @@ export function Login() {
       <form class="panel pad" onSubmit={(e) => { e.preventDefault(); void submit(); }}>
         <label class="field">Token<input type="password" autocomplete="current-password" autofocus value={token} onInput={(e) => setToken(e.currentTarget.value)} /></label>
         <p class="muted">The server printed it when it started: <code>token: …</code></p>
-        {problem && <p class="problem" role="alert">{problem}</p>}
+        {(problem || client.why) && <p class="problem" role="alert">{problem || client.why}</p>}
         <div class="row"><button class="primary">Sign in</button></div>
       </form>
     </main>
