@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from tests.attacks.thieves import Thief, refused, token, until_refused
 from tests.server.serving import LONG, Server, eventually
 
@@ -109,6 +110,27 @@ def test_a_token_is_nowhere_but_in_the_hands_of_its_holder(serve: Any, tmp_path:
         assert secret not in everything
         assert secret.encode() not in files
         assert secret.encode() not in b"".join(commands)
+
+
+def test_agents_and_commands_do_not_get_the_servers_token(
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R32 The environment that carried it to the server is not handed on."""
+    secret = "t" * 24
+    monkeypatch.setenv("STANDFAST_TOKEN", secret)
+    file = tmp_path / "told.txt"
+    script = "import os, sys; open(sys.argv[1], 'w').write(str(sorted(os.environ)) + str(os.environ.values()))"
+    given = tmp_path / "token"
+    given.write_text(secret)
+    server = serve("--token-file", str(given), "--notify", shlex.join([sys.executable, "-c", script, str(file)]))
+    server.ready()
+    for pid in server.workers():
+        assert secret.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+        assert secret.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    server.start("shop", "needy", item="cup")
+    said = eventually(lambda: file.read_text() if file.exists() else "")
+    assert "PATH" in said
+    assert secret not in said
 
 
 def test_a_notification_carries_an_agents_words_as_words(serve: Any, tmp_path: Path) -> None:

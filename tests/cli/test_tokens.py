@@ -59,3 +59,15 @@ def test_a_verb_from_a_terminal_says_so_in_the_record(shell: Terminal) -> None:
     shell.type("cancel", run)
     asked = next(e for e in shell.server.events(run) if e["type"] == "cancel_asked")
     assert asked["route"] == ("command line" if shell.way == "store" else f"POST /api/runs/{run}/cancel")
+
+
+def test_whoever_may_only_cancel_cancels_from_a_terminal(shell: Terminal) -> None:
+    if shell.way == "store":
+        return  # whoever has the file may look
+    run = shell.server.start("counter", "blind", to=5000, seconds=0.4)
+    secret = shell.json("token", "create", "--right", "cancel", "--run", run)["secret"]
+    blind = Terminal(shell.server, "server", shell.options, {**shell.environment, "STANDFAST_TOKEN": secret})
+    assert "needs the right 'view'" in blind.type("show", run, code=6).output
+    assert "cancel accepted" in blind.type("cancel", run).stdout
+    shell.until(run, "cancelled")
+    assert "too late" in blind.type("cancel", run, code=4).output

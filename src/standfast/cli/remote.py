@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from standfast.cli.access import Wanted
-from standfast.cli.codes import Unreachable
+from standfast.cli.codes import Hidden, Unreachable
 from standfast.cli.sse import Stream
 from standfast.errors import (
     CallFailed,
@@ -305,6 +305,8 @@ def _raise_for(status: int, body: Any) -> None:
     detail = str(problem.get("detail") or f"the server answered {status}")
     hint = str(problem.get("hint") or "")
     kind = str(problem.get("type") or "").rpartition(":")[2]
+    if status == 403 and problem.get("needs") == "view":
+        raise Hidden(detail, hint=hint)
     if status in (401, 403):
         more = "give the token that the server printed: --token-file FILE or $STANDFAST_TOKEN"
         raise Unreachable(detail, hint=more if status == 401 else hint)
