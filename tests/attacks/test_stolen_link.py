@@ -53,18 +53,33 @@ def test_a_stolen_view_link_tries_every_message_and_only_sees(server: Server) ->
     server.post(f"/api/runs/{run}/cancel")
 
 
-@pytest.mark.parametrize("more", [{"budget": {"steps": 10**6}}, {"budget": {}}, {"accept_stale": True}, {"note": "hi"}])
-def test_pause_alone_does_not_raise_budgets_accept_the_stale_or_talk_to_the_agent(server: Server, more: Any) -> None:
+@pytest.mark.parametrize("more", [{"budget": {"steps": 10**6}}, {"budget": {}}, {"accept_stale": True}])
+def test_pause_alone_neither_raises_budgets_nor_accepts_the_stale(server: Server, more: Any) -> None:
     run = server.start("counter", f"held-{next(iter(more))}-{len(str(more))}", to=5000, seconds=0.4)
     thief = token(server, "view", "pause", run=run)
     assert thief.status("POST", f"/api/runs/{run}/pause", {}) == 200
     server.until(run, "paused")
     answer = thief.ask("POST", f"/api/runs/{run}/resume", more)
     assert answer.status_code == 403
-    assert answer.json()["needs"] == ("redirect" if "note" in more else "resolve")
+    assert answer.json()["needs"] == "resolve"
     assert server.view(run)["status"] == "paused"
     assert thief.status("POST", f"/api/runs/{run}/resume", {}) == 200
     server.post(f"/api/runs/{run}/cancel")
+
+
+def test_pause_alone_lets_go_only_what_a_person_held(server: Server) -> None:
+    """A run that stopped by an error, a loop or a tripwire goes on by somebody's decision."""
+    run = "capped"
+    body = {"agent": "counter", "state": {"to": 5000}, "id": run, "budget": {"steps": 2}}
+    server.post("/api/runs", body, status=201)
+    server.until(run, "paused")
+    thief = token(server, "view", "pause", run=run)
+    for verb in ("resume", "step_once"):
+        answer = thief.ask("POST", f"/api/runs/{run}/{verb}", {})
+        assert (answer.status_code, answer.json()["needs"]) == (403, "resolve")
+    decider = token(server, "pause", "resolve", run=run)
+    assert decider.status("POST", f"/api/runs/{run}/resume", {"budget": {"steps": 4}}) == 200
+    server.post(f"/api/runs/{run}/cancel", status=None)
 
 
 def test_nobody_gives_more_than_they_have(server: Server) -> None:

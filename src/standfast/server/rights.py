@@ -80,6 +80,8 @@ MESSAGES: Final[Mapping[str, Asks]] = {
 MORE: Final[tuple[tuple[str, str, Right, str], ...]] = (
     ("resume", "budget", "resolve", "raises what the run may spend"),
     ("resume", "accept_stale", "resolve", "accepts a world that has changed"),
-    ("resume", "note", "redirect", "is read by the agent"),
 )
 """Arguments that ask for a right beside the verb's own."""
+LETS_GO: Final = frozenset({"resume", "step_once"})
+OF_PEOPLE: Final = frozenset({"user"})
+"""Who lets a run go needs `resolve` beside it, if something else than a person's pause holds it."""

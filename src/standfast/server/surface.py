@@ -23,7 +23,7 @@ from standfast.server.attempts import Attempts
 from standfast.server.feeds import Feeds
 from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Filter, Reader
-from standfast.server.rights import MORE
+from standfast.server.rights import LETS_GO, MORE, OF_PEOPLE
 from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
 from standfast.server.wire import said_no
 from standfast.shapes import answer_json, view_json
@@ -160,12 +160,19 @@ class Surface:
             ask = owned(actor, parsed(verb.asks, args, key))
             for right in more_for(name, ask):
                 self.allow(actor, name, run, right=right)
+            if name in LETS_GO and not has(actor, "resolve") and self._held(run) - OF_PEOPLE:
+                self.allow(actor, name, run, right="resolve")
             answer = await self._told(actor, run, lambda: carry_out(self.runs, run, verb, ask, actor))
         self.reader.forget(run)
         shown = answer if has(actor, "view") else without_content(answer)
         if not isinstance(shown, Accepted):
             raise self.refused(actor, name, run, said_no(shown, run))
         return answer_json(shown)
+
+    def _held(self, run: str) -> set[str]:
+        """What holds the run now; nothing if there is none."""
+        row = self.runs.read(lambda tx: tx.run(run))
+        return set() if row is None else set(row.doc.holds)
 
     async def _force(self, run: str, ask: Asked, actor: Actor) -> Answer:
         if self.workers is None:
