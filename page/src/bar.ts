@@ -6,7 +6,7 @@ import { BAR_CSS } from "./bar.css";
 import { Client, VerbProblem, connect, type WatchedRun } from "./client";
 import { ENDED, IN_TRANSIT, times } from "./reduce";
 import type { Choice, JsonValue, PlanItem } from "./types.gen";
-import { askedWith, type Answer, type Hand, type Verb } from "./wire";
+import { askedWith, type Answer, type Hand, type Right, type Verb } from "./wire";
 import {
   STATE_SHAPES, STATE_WORDS, cancelWords, clock, forceWords, meter, names, pauseWords, planPosition, redirectWords, whyPaused,
 } from "./words";
@@ -111,7 +111,7 @@ export class StandfastBar extends HTMLElement {
 
   /** Open the composer; from a plan item: what came after it is undone first. */
   compose(from: PlanItem | null = null): void {
-    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling") return;
+    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling" || !this.may("redirect")) return;
     const form = this.part_("composer");
     const box = this.part_("text") as HTMLTextAreaElement;
     if (!form.hidden && this.from === from) {
@@ -279,8 +279,13 @@ export class StandfastBar extends HTMLElement {
     this.text("#redirect span", redirectWords(view));
     this.text("#cancel span", cancelWords(view));
     const ending = view.status === "cancelling";
-    this.disable("pause", ending);
-    this.disable("redirect", ending || this.takesNoRedirects());
+    const may = { pause: this.may("pause"), redirect: this.may("redirect"), cancel: this.may("cancel") };
+    if (!may.pause) this.text("#pause span", `you have no right to ${means}`);
+    if (!may.redirect) this.text("#redirect span", "you have no right to redirect");
+    if (!may.cancel) this.text("#cancel span", "you have no right to cancel");
+    this.disable("pause", ending || !may.pause);
+    this.disable("redirect", ending || this.takesNoRedirects() || !may.redirect);
+    this.disable("cancel", !may.cancel);
     this.part_("pause").toggleAttribute("data-pressed", view.status === "pausing");
     this.part_("cancel").toggleAttribute("data-pressed", ending);
     this.text(".plan", planPosition(view) && `plan ${planPosition(view)}`);
@@ -310,7 +315,7 @@ export class StandfastBar extends HTMLElement {
     const since = this.watched.history.spans.findLast((s) => s.kind === view.status && s.to === null)?.from;
     const stuck = IN_TRANSIT.includes(view.status) && since !== undefined && now - since >= FORCE_AFTER;
     const offered = this.given.verbs === null || this.given.verbs.includes("force");
-    this.part_("force").hidden = !stuck || !offered;
+    this.part_("force").hidden = !stuck || !offered || !this.may("cancel");
     if (stuck && !this.kills) void this.nameKilled();
     if (!stuck) this.kills = "";
     this.text("#force span", this.kills || forceWords(view));
@@ -351,6 +356,10 @@ export class StandfastBar extends HTMLElement {
 
   private takesNoRedirects(): boolean {
     return this.given?.agents.find((a) => a.name === this.watched?.view.agent)?.redirects === false;
+  }
+
+  private may(right: Right): boolean {
+    return this.given?.may(right) ?? true;
   }
 
   private disable(control: string, off: boolean): void {

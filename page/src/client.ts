@@ -8,7 +8,7 @@
 import { History } from "./history";
 import { emptyView, reduce } from "./reduce";
 import type { Event, JsonValue, RunView, TextDelta } from "./types.gen";
-import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, ToServer, Verb } from "./wire";
+import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, Right, ToServer, Verb } from "./wire";
 
 export { History } from "./history";
 export { ENDED, emptyView, hasEnded, reduce, times } from "./reduce";
@@ -107,7 +107,8 @@ export class Client extends Subject {
   me: Me = { name: null };
   agents: AgentInfo[] = [];
   version = "";
-  verbs: Verb[] = []; // those that whoever looks at this may ask for
+  verbs: Verb[] | null = null; // those the server knows; null: it does not say
+  shares = false; // can links be made that lead here?
   runs: RunView[] = [];
   runsKnown = false;
   offset = 0; // the server's clock minus ours, in seconds
@@ -125,6 +126,12 @@ export class Client extends Subject {
 
   constructor(private readonly options: Options = {}) {
     super();
+  }
+
+  /** Have we this right? A server that says nothing of rights decides by itself. */
+  may(right: Right): boolean {
+    const { rights } = this.me;
+    return !rights || rights.includes("*") || rights.includes(right);
   }
 
   /** Where something of the server is: beside its socket. */
@@ -224,7 +231,8 @@ export class Client extends Subject {
         this.me = message.me;
         this.agents = message.agents;
         this.version = message.version;
-        this.verbs = message.verbs;
+        this.shares = message.shares ?? false;
+        this.verbs = message.verbs ?? this.verbs;
         this.offset = message.now - Date.now() / 1000;
         this.become("open");
         this.askAgain();

@@ -16,6 +16,7 @@ export interface Answered {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "answered";
   call: string;
   answer: "approved" | "denied" | "answered" | "withdrawn" | "timed_out";
@@ -111,6 +112,7 @@ export interface CallResolved {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "call_resolved";
   call: string;
   decision: "happened" | "not_happened" | "check_again";
@@ -149,6 +151,7 @@ export interface CancelAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "cancel_asked";
   by: string | null;
   reason: string;
@@ -192,6 +195,7 @@ export interface Forked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "forked";
   at_step: number;
   fork: string;
@@ -202,6 +206,7 @@ export interface FrameAbandoned {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "frame_abandoned";
   frame: string;
   goal: string;
@@ -270,10 +275,30 @@ export interface FrameReturned {
   attempt: number;
 }
 
+/** An operator's halt: what it holds, who set it and why. It holds until it is lifted, signed or not. */
+export interface Halt {
+  id: string;
+  at: number;
+  by: string | null;
+  reason: string;
+  agent: string | null;
+  labels: { [key: string]: string };
+  all: boolean;
+  then: "pause" | "cancel";
+  lifted_at: number | null;
+  signature: "none" | "unchecked" | "good" | "wrong";
+  key: string;
+  runs: number;
+  in_flight: (CallRef)[];
+  unreadable: (string)[];
+  note: string;
+}
+
 export interface HandedBack {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "handed_back";
   by: string | null;
   note: string;
@@ -323,6 +348,7 @@ export interface MailReceived {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "mail_received";
   mail: string;
   kind: "redirect" | "message" | "order";
@@ -398,6 +424,7 @@ export interface PauseAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "pause_asked";
   by: string | null;
   reason: string;
@@ -411,6 +438,7 @@ export interface PersonActed {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "person_acted";
   order: string;
   by: string | null;
@@ -494,6 +522,7 @@ export interface ResumeAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "resume_asked";
   by: string | null;
   reason: string;
@@ -507,6 +536,7 @@ export interface RewindAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "rewind_asked";
   to: number;
   epoch: number;
@@ -567,6 +597,31 @@ export interface RunFailed {
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
 
+/** An operator's halt holds the run from here on, whatever else does. */
+export interface RunHalted {
+  seq: number;
+  at: number;
+  run: string;
+  type: "run_halted";
+  halt: string;
+  by: string | null;
+  reason: string;
+  in_flight: (CallRef)[];
+  status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
+}
+
+/** A halt holds the run no longer; `holds` is what still does. */
+export interface RunLifted {
+  seq: number;
+  at: number;
+  run: string;
+  type: "run_lifted";
+  halt: string;
+  by: string | null;
+  reason: string;
+  holds: (string)[];
+}
+
 export interface RunPaused {
   seq: number;
   at: number;
@@ -602,6 +657,7 @@ export interface RunStarted {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "run_started";
   agent: string;
   by: string | null;
@@ -668,6 +724,7 @@ export interface StateEdited {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "state_edited";
   by: string | null;
   reason: string;
@@ -708,6 +765,7 @@ export interface TakenOver {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "taken_over";
   by: string | null;
   reason: string;
@@ -781,6 +839,7 @@ export interface VerbNoted {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "verb_noted";
   verb: string;
   by: string | null;
@@ -788,6 +847,6 @@ export interface VerbNoted {
   text: string;
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];

@@ -19,9 +19,26 @@ export interface AgentInfo {
   tools?: ToolInfo[];
 }
 
+export type Right = "view" | "pause" | "redirect" | "cancel" | "resolve" | "forensics" | "operator";
+
 export interface Me {
   name: string | null;
   rights?: string[];
+  runs?: string[] | null; // confined to these and their children
+  labels?: { [key: string]: string };
+  expires?: number | null;
+}
+
+/** A right that was given, without its secret. */
+export interface TokenInfo {
+  id: string;
+  name: string;
+  rights: Right[];
+  run: string | null;
+  made: number;
+  by: string | null;
+  expires: number | null;
+  revoked: number | null;
 }
 
 export interface Problem {
@@ -66,7 +83,7 @@ export type ToServer =
   | { op: "ping"; n: number };
 
 export type FromServer =
-  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs: Verb[] }
+  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs?: Verb[]; shares?: boolean }
   | { op: "view"; run: string; view: RunView }
   | { op: "event"; run: string; event: Event }
   | { op: "delta"; run: string; delta: TextDelta }

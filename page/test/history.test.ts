@@ -43,11 +43,11 @@ test("text that was live when a call was cut, and never flushed, is not kept as 
 test("pauses are spans of time, and end when the run goes on", () => {
   const history = new History();
   const events: Event[] = [
-    { ...base, type: "run_started", seq: 1, at: 10, agent: "a", by: null, reason: "", labels: {}, parent: null, forked_from: null, status: "queued" },
+    { ...base, type: "run_started", seq: 1, at: 10, agent: "a", route: "", by: null, reason: "", labels: {}, parent: null, forked_from: null, status: "queued" },
     { ...base, type: "run_claimed", seq: 2, at: 11, driver: "d", fence: 1, step: 0, attempt: 1, taken_from: null, status: "running" },
-    { ...base, type: "pause_asked", seq: 3, at: 12, by: "ada", reason: "", trigger: "button", in_flight: [], status: "pausing" },
+    { ...base, type: "pause_asked", seq: 3, at: 12, route: "", by: "ada", reason: "", trigger: "button", in_flight: [], status: "pausing" },
     { ...base, type: "run_paused", seq: 4, at: 14, holds: ["user"], text: "", residue: [], status: "paused" },
-    { ...base, type: "resume_asked", seq: 5, at: 20, by: "ada", reason: "", note: null, changed: "", cleared: [], status: "queued" },
+    { ...base, type: "resume_asked", seq: 5, at: 20, route: "", by: "ada", reason: "", note: null, changed: "", cleared: [], status: "queued" },
   ];
   for (const event of events) history.add(event);
   expect(history.spans.map((s) => [s.kind, s.from, s.to])).toEqual([["step", 11, 14], ["pausing", 12, 14], ["paused", 14, 20]]);

@@ -11,6 +11,7 @@ from standfast.house_events import HouseEvent
 from standfast.quick_events import Quick
 from standfast.records import Json, Status
 from standfast.replies import Delta, Dialect, Request
+from standfast.rights import Scope, Token
 from standfast.rows import CallRow, HaltRow, LeaseRow, MailRow, RunDoc, RunRow
 
 if TYPE_CHECKING:
@@ -118,10 +119,35 @@ class Halts(Protocol):
         ...
 
 
-class Tx(House, Halts, Protocol):
+class Tokens(Protocol):
+    """The part of a transaction that knows rights."""
+
+    def put_token(self, token: Token, hash: bytes) -> None:  # noqa: A002
+        """Keep a token under the hash of its secret."""
+        ...
+
+    def token(self, hash: bytes) -> Token | None: ...  # noqa: A002
+
+    def token_named(self, id: str) -> Token | None: ...  # noqa: A002
+
+    def tokens(self) -> list[Token]:
+        """All of them, oldest first, those that count no longer too."""
+        ...
+
+    def end_token(self, id: str) -> None:  # noqa: A002
+        """It counts no longer; the first time stands."""
+        ...
+
+    def lineage(self, run: str) -> list[tuple[str, dict[str, str]]]:
+        """A run and those it descends from, with their labels; empty if there is no such run."""
+        ...
+
+
+class Tx(House, Halts, Tokens, Protocol):
     """One transaction. All of it is written, or none."""
 
     now: float
+    route: str  # by which way a person's verb came: written into the events that name who
 
     def run(self, id: str) -> RunRow | None: ...  # noqa: A002 - the word users know
 
@@ -243,6 +269,7 @@ class Tx(House, Halts, Protocol):
         needs: bool | None,
         limit: int,
         before: str | None,
+        scope: Scope | None = ...,
     ) -> list[tuple[str, str, Status]]:
         """Id, agent and status of each, newest first: known even of a run whose row is damaged."""
         ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
@@ -23,6 +23,7 @@ from standfast.requests import used_for
 from standfast.rows import RunRow, Stop
 
 _answers: TypeAdapter[Answer] = TypeAdapter(Answer)
+T = TypeVar("T")
 IsDead: TypeAlias = Callable[[Tx, str], bool]
 
 
@@ -75,8 +76,13 @@ def load(tx: Tx, id: str) -> RunRow:  # noqa: A002
     """The run, or UnknownRun."""
     row = tx.run(id)
     if row is None:
-        raise UnknownRun(f"there is no run {id!r} in this store", hint="runs.list() shows those there are")
+        raise unknown(id)
     return row
+
+
+def unknown(id: str) -> UnknownRun:  # noqa: A002
+    """There is no such run; or none that whoever asks may know of."""
+    return UnknownRun(f"there is no run {id!r} in this store", hint="runs.list() shows those there are")
 
 
 def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  # noqa: A002
@@ -101,6 +107,19 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
     if ask.request_id is not None:
         tx.remember(ask.request_id, id, f"{verb} {ask.asked}", to_json(answer).decode())
     return answer
+
+
+def by_route(route: str, act: Callable[[Tx], T]) -> Callable[[Tx], T]:
+    """The same; the events that say who did it also say by which way they came."""
+
+    def routed(tx: Tx) -> T:
+        tx.route = route
+        try:
+            return act(tx)
+        finally:
+            tx.route = ""
+
+    return routed if route else act
 
 
 def choices_for(row: RunRow) -> tuple[Choice, ...]:

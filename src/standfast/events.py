@@ -22,11 +22,18 @@ class _Event:
     run: str = ""  # filled in when read: the record itself belongs to one run
 
 
+@dataclass(slots=True, kw_only=True)
+class ByPerson(_Event):
+    """What somebody did: `by` says who, `route` by which way they came (a path of the server, a command)."""
+
+    route: str = ""
+
+
 # --- the life of a run -----------------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
-class RunStarted(_Event):
+class RunStarted(ByPerson):
     type: Literal["run_started"] = "run_started"
     agent: str
     by: str | None = None
@@ -67,7 +74,7 @@ class DriverFenced(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class PauseAsked(_Event):
+class PauseAsked(ByPerson):
     type: Literal["pause_asked"] = "pause_asked"
     by: str | None
     reason: str
@@ -109,7 +116,7 @@ class RunPaused(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class ResumeAsked(_Event):
+class ResumeAsked(ByPerson):
     type: Literal["resume_asked"] = "resume_asked"
     by: str | None
     reason: str
@@ -129,7 +136,7 @@ class RunQueued(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class CancelAsked(_Event):
+class CancelAsked(ByPerson):
     type: Literal["cancel_asked"] = "cancel_asked"
     by: str | None
     reason: str
@@ -280,7 +287,7 @@ class CallInDoubt(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class CallResolved(_Event):
+class CallResolved(ByPerson):
     type: Literal["call_resolved"] = "call_resolved"
     call: str
     decision: Literal["happened", "not_happened", "check_again"]
@@ -352,7 +359,7 @@ class Asked(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class Answered(_Event):
+class Answered(ByPerson):
     type: Literal["answered"] = "answered"
     call: str
     answer: Literal["approved", "denied", "answered", "withdrawn", "timed_out"]
@@ -365,7 +372,7 @@ class Answered(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class MailReceived(_Event):
+class MailReceived(ByPerson):
     type: Literal["mail_received"] = "mail_received"
     mail: str
     kind: MailKind
@@ -445,7 +452,7 @@ class FrameFinished(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class FrameAbandoned(_Event):
+class FrameAbandoned(ByPerson):
     type: Literal["frame_abandoned"] = "frame_abandoned"
     frame: str
     goal: str
@@ -469,7 +476,7 @@ class Replied(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class TakenOver(_Event):
+class TakenOver(ByPerson):
     type: Literal["taken_over"] = "taken_over"
     by: str | None
     reason: str
@@ -479,7 +486,7 @@ class TakenOver(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class PersonActed(_Event):
+class PersonActed(ByPerson):
     """A person performed a tool in the run, as a step of its own; `order` is the mail that asked for it."""
 
     type: Literal["person_acted"] = "person_acted"
@@ -496,7 +503,7 @@ class PersonActed(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class HandedBack(_Event):
+class HandedBack(ByPerson):
     type: Literal["handed_back"] = "handed_back"
     by: str | None
     note: str
@@ -507,7 +514,7 @@ class HandedBack(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class StateEdited(_Event):
+class StateEdited(ByPerson):
     type: Literal["state_edited"] = "state_edited"
     by: str | None
     reason: str
@@ -515,7 +522,7 @@ class StateEdited(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class RewindAsked(_Event):
+class RewindAsked(ByPerson):
     type: Literal["rewind_asked"] = "rewind_asked"
     to: int
     epoch: int
@@ -534,7 +541,7 @@ class Rewound(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class Forked(_Event):
+class Forked(ByPerson):
     type: Literal["forked"] = "forked"
     at_step: int
     fork: str
@@ -542,7 +549,7 @@ class Forked(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class VerbNoted(_Event):
+class VerbNoted(ByPerson):
     """A verb that changes nothing now but was heard."""
 
     type: Literal["verb_noted"] = "verb_noted"

@@ -54,11 +54,12 @@ T = TypeVar("T")
 class Handle(Generic[R]):
     """One run, by its id. Costs nothing to keep."""
 
-    __slots__ = ("_runs", "id")
+    __slots__ = ("_runs", "id", "route")
 
-    def __init__(self, runs: Runtime, id: str) -> None:  # noqa: A002
+    def __init__(self, runs: Runtime, id: str, route: str = "") -> None:  # noqa: A002
         self._runs = runs
         self.id = id
+        self.route = route  # by which way its verbs come; kept in the record
 
     def __repr__(self) -> str:
         return f"<run {self.id}>"
@@ -361,7 +362,11 @@ class Handle(Generic[R]):
         at = self._runs.clock.now()
         asked = "" if request_id is None else control.what_is_asked(by, reason, what)
         ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, asked=asked, trigger=trigger)
-        return await self._runs.control(lambda tx: control.carry_out(tx, self.id, verb, ask, act))
+
+        def carried_out(tx: Tx) -> Answer:
+            return control.carry_out(tx, self.id, verb, ask, act)
+
+        return await self._runs.control(control.by_route(self.route, carried_out))
 
     # --- time travel ----------------------------------------------------------------------------------
 
@@ -376,7 +381,8 @@ class Handle(Generic[R]):
         request_id: str | None = None,
     ) -> Handle[R]:
         """A new run from a snapshot of this one; this one is not changed."""
-        return await self._runs.fork(self, at, state, id=id, by=by, reason=reason, request_id=request_id)
+        ask: dict[str, Any] = {"id": id, "by": by, "reason": reason, "request_id": request_id, "route": self.route}
+        return await self._runs.fork(self, at, state, **ask)
 
     # --- looking --------------------------------------------------------------------------------------
 

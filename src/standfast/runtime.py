@@ -16,7 +16,7 @@ from standfast import budget as budgets
 from standfast.abc import Clock, Connect, Ids, Points, Tx
 from standfast.agent import Agent, as_agent
 from standfast.clock import RandomIds, SystemClock
-from standfast.control import Ask, load, storable
+from standfast.control import Ask, by_route, load, storable
 from standfast.control_thread import ControlThread
 from standfast.driver import Driver
 from standfast.driving import Driving, announce
@@ -175,6 +175,7 @@ class Runtime:
         labels: dict[str, str] | None = ...,
         deadline: float | None = ...,
         request_id: str | None = ...,
+        route: str = ...,
     ) -> Handle[R]: ...
     @overload
     async def start(
@@ -189,6 +190,7 @@ class Runtime:
         labels: dict[str, str] | None = ...,
         deadline: float | None = ...,
         request_id: str | None = ...,
+        route: str = ...,
     ) -> Handle[Any]: ...
     async def start(
         self,
@@ -202,6 +204,7 @@ class Runtime:
         labels: dict[str, str] | None = None,
         deadline: float | None = None,
         request_id: str | None = None,
+        route: str = "",
     ) -> Handle[Any]:
         """A new run, queued. The same id with the same agent and state gives the run that is there.
 
@@ -214,6 +217,7 @@ class Runtime:
         if id is not None:
             arguments.run_id(id)
         arguments.text_or_none("by", by)
+        arguments.text("route", route)
         arguments.text("reason", reason)
         arguments.text_or_none("request_id", request_id)
         labels = None if labels is None else arguments.texts_by_name("labels", labels)
@@ -232,7 +236,7 @@ class Runtime:
             asked = "" if request_id is None else fingerprint([id, name, digest_of_start(tx, code, name, typed)])
             return made_once(tx, request_id, "start", run_id, asked, insert)
 
-        return Handle(self, await self.control(act))
+        return Handle(self, await self.control(by_route(route, act)))
 
     async def fork(self, source: Handle[R], at: int | None, state: Any, **ask: Any) -> Handle[R]:
         """See Handle.fork."""
@@ -242,7 +246,7 @@ class Runtime:
         Ask(**{name: ask[name] for name in ("by", "reason", "request_id")})
         if at is not None:
             arguments.whole("at", at, "give the number of a step")
-        request_id = ask.pop("request_id")
+        request_id, route = ask.pop("request_id"), ask.pop("route", "")
         asked = fingerprint([source.id, at, from_json(storable(state)), asked_id])
 
         def insert(tx: Tx) -> bool:
@@ -250,7 +254,10 @@ class Runtime:
             fork_run(tx, row, at, state, self.agents.get(row.agent), new_id, **ask)
             return True
 
-        return Handle(self, await self.control(lambda tx: made_once(tx, request_id, "fork", new_id, asked, insert)))
+        def act(tx: Tx) -> str:
+            return made_once(tx, request_id, "fork", new_id, asked, insert)
+
+        return Handle(self, await self.control(by_route(route, act)))
 
     # --- halting --------------------------------------------------------------------------------------
 
@@ -286,9 +293,9 @@ class Runtime:
 
     # --- looking ----------------------------------------------------------------------------------------
 
-    def handle(self, id: str) -> Handle[Any]:  # noqa: A002
-        """The run of that id; whether there is one is found out by using it."""
-        return Handle(self, id)
+    def handle(self, id: str, route: str = "") -> Handle[Any]:  # noqa: A002
+        """The run of that id; whether there is one is found out by using it. `route`: by which way its verbs come."""
+        return Handle(self, id, route)
 
     async def list(
         self,

@@ -53,9 +53,12 @@ class Server:
             )
         self.said: list[str] = []
         self.url = self._line(r"standfast: (\S+)/$")
-        self.token = "" if "--token" in options else self._line(r"token: (\S+)$")
+        given = "--token" in options or "--token-file" in options
+        self.token = "" if given else self._line(r"token: (\S+)$")
         if "--token" in options:
             self.token = options[options.index("--token") + 1]
+        if "--token-file" in options:
+            self.token = Path(options[options.index("--token-file") + 1]).read_text().strip()
         self._line("store: ")
         self.http = httpx2.Client(
             base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=LONG, verify=False

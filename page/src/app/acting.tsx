@@ -20,22 +20,22 @@ export function Acting({ run }: { run: WatchedRun }) {
   const [chosen, setBack] = useState<number | null>(null);
   const back = chosen ?? Math.max(0, view.step - 1);
   const [note, setNote] = useState("");
-  if (ENDED.includes(view.status) || view.status === "cancelling") return null;
+  if (ENDED.includes(view.status) || view.status === "cancelling" || !(client.may("redirect") || client.may("pause"))) return null;
   const taken = takenBy(run);
   const tools = client.agents.find((a) => a.name === view.agent)?.tools ?? [];
   return (
     <div class="acting">
       <div class="row">
-        {view.status === "paused" && <button onClick={() => void act(run.id, "step_once")}>Take one step</button>}
-        {view.step > 0 && (
+        {view.status === "paused" && client.may("pause") && <button onClick={() => void act(run.id, "step_once")}>Take one step</button>}
+        {view.step > 0 && client.may("redirect") && (
           <form class="row" onSubmit={(e) => { e.preventDefault(); void act(run.id, "rewind", { to: back }); }}>
             <button>Undo back to step</button>
             <input type="number" aria-label="Step to go back to" min="0" max={view.step} value={back} onInput={(e) => setBack(Number(e.currentTarget.value))} />
           </form>
         )}
-        {offers("take_over") && !taken && <button onClick={() => void act(run.id, "take_over")}>Take over</button>}
+        {offers("take_over") && !taken && client.may("redirect") && <button onClick={() => void act(run.id, "take_over")}>Take over</button>}
       </div>
-      {taken && (
+      {taken && client.may("redirect") && (
         <div class="takeover">
           <p><b>{taken}</b> has taken this run over: the agent waits.</p>
           <Performed run={run} />

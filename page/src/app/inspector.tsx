@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
 import { isObject, mergePatch, same } from "../patch";
 import type { Json, JsonValue } from "../types.gen";
-import { accepted, act, get, told } from "./state";
+import { accepted, act, changes, client, get, told } from "./state";
 import { Value } from "./parts";
 
 export function Inspector({ run }: { run: WatchedRun }) {
@@ -12,7 +12,9 @@ export function Inspector({ run }: { run: WatchedRun }) {
   const [text, setText] = useState("");
   const [seq, setSeq] = useState(0);
   const [problem, setProblem] = useState("");
-  const paused = run.view.status === "paused";
+  void changes.value;
+  const may = client.may("redirect");
+  const paused = run.view.status === "paused" && may;
   const pristine = base === null || same(parsed(text), base);
   const load = async () => {
     try {
@@ -37,7 +39,7 @@ export function Inspector({ run }: { run: WatchedRun }) {
     if (!patch) return;
     if (accepted(await act(run.id, "edit", { patch, if_seq: seq }))) await load();
   };
-  const reason = run.view.status === "cancelling" || run.view.status === "pausing" ? "it is settling" : "pause it to edit";
+  const reason = run.view.status === "cancelling" || run.view.status === "pausing" ? "it is settling" : may ? "pause it to edit" : "you have no right to edit it (redirect)";
   return (
     <div class="inspector">
       <p class="muted">State before step {run.view.step}{!paused && ` · ${reason}`}</p>

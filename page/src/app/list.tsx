@@ -41,7 +41,7 @@ export function List() {
       <div class="listhead">
         <h1>Runs</h1>
         <Notify />
-        <a class="button primary" href={to.start()}>New run</a>
+        {client.may("redirect") && !client.me.runs && <a class="button primary" href={to.start()}>New run</a>}
       </div>
       <Halts />
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
@@ -101,9 +101,9 @@ function Bulk({ picked, clear }: { picked: RunView[]; clear: () => void }) {
   return (
     <div class="bulk" role="group" aria-label="Selected runs">
       <b>{picked.length} selected</b>
-      <button disabled={!pausable.length} onClick={() => void all("Pause", pausable.map((r) => act(r.id, "pause")))}>Pause {pausable.length}</button>
-      <button class="danger" disabled={!live.length} onClick={() => void all("Cancel", live.map((r) => act(r.id, "cancel")))}>Cancel {live.length}</button>
-      <button disabled={!approvals.length} onClick={() => void all("Approve", approvals.map((a) => act(a.run, "approve", { call_id: a.call })))}>Approve {approvals.length}</button>
+      <button disabled={!pausable.length || !client.may("pause")} onClick={() => void all("Pause", pausable.map((r) => act(r.id, "pause")))}>Pause {pausable.length}</button>
+      <button class="danger" disabled={!live.length || !client.may("cancel")} onClick={() => void all("Cancel", live.map((r) => act(r.id, "cancel")))}>Cancel {live.length}</button>
+      <button disabled={!approvals.length || !client.may("resolve")} onClick={() => void all("Approve", approvals.map((a) => act(a.run, "approve", { call_id: a.call })))}>Approve {approvals.length}</button>
       <button class="quiet" onClick={clear}>Clear</button>
     </div>
   );

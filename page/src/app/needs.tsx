@@ -4,7 +4,7 @@ import { isObject } from "../patch";
 import type { Choice, Json, JsonValue, Need } from "../types.gen";
 import type { Verb } from "../wire";
 import { duration, sentence } from "../words";
-import { accepted, act, client, seconds, to } from "./state";
+import { accepted, act, changes, client, seconds, to } from "./state";
 import { Value } from "./parts";
 
 const TITLES: { [kind: string]: string } = {
@@ -23,6 +23,7 @@ export function Needs({ run, needs, traceback }: { run: string; needs: Need[]; t
 
 function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback: string }) {
   void seconds.value;
+  void changes.value;
   const waited = need.since ? client.now() - need.since : 0;
   return (
     <section class={`need ${need.kind}`} aria-label={TITLES[need.kind] ?? "Needs you"}>
@@ -32,7 +33,7 @@ function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback
       </header>
       <p class="asks">{need.text || "It waits for you."}</p>
       {need.kind === "error" && traceback && <details><summary>Traceback</summary><pre class="value" tabIndex={0}>{traceback}</pre></details>}
-      {need.kind === "approval" ? <Approval run={run} need={need} />
+      {!client.may("resolve") ? <p class="muted">Somebody with the right to resolve decides this; you have not got it.</p> : need.kind === "approval" ? <Approval run={run} need={need} />
         : need.kind === "question" ? <Question run={run} need={need} />
           : need.kind === "doubt" ? <Doubt run={run} need={need} />
             : <Choices run={run} need={need} />}

@@ -4,7 +4,7 @@ import type { WatchedRun } from "../client";
 import { ENDED } from "../reduce";
 import type { Json, MailView } from "../types.gen";
 import { duration } from "../words";
-import { accepted, act, client, seconds, told } from "./state";
+import { accepted, act, changes, client, seconds, told } from "./state";
 import { At, By, Panel } from "./parts";
 
 export function Frames({ run }: { run: WatchedRun }) {
@@ -81,7 +81,8 @@ export function MessageBox({ run }: { run: WatchedRun }) {
       setBecame(answer.note || "sent");
     }
   };
-  if (ended) return null;
+  void changes.value;
+  if (ended || !client.may("redirect")) return null;
   return (
     <section class="messagebox" aria-label="Message">
     <form onSubmit={(e) => { e.preventDefault(); void send(); }}>

@@ -105,6 +105,20 @@ class Access(Protocol):
         """Until something in the store may have changed, or the time is up."""
         ...
 
+    async def make_token(self, args: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """A token (rights, run or labels or all, expires, name), and its secret."""
+        ...
+
+    async def tokens(self) -> Sequence[dict[str, Any]]: ...
+
+    async def revoke_token(self, id: str) -> Sequence[str]:  # noqa: A002
+        """The ids of those that count no longer."""
+        ...
+
+    async def house(self, after: int = 0) -> Sequence[dict[str, Any]]:
+        """The record of the house: refused attempts, tokens, halts, exports."""
+        ...
+
     async def agents(self) -> Sequence[Json]:
         """The agents that somebody can drive: name, description, schema, text_field, models."""
         ...

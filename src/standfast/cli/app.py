@@ -59,6 +59,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "operator": "halting:operator",
     },
     "Keeping house": {
+        "token": "tokens:token",
+        "house": "tokens:house",
         "doctor": "doctor:doctor",
         "model": "model:model",
     },

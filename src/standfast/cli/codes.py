@@ -27,6 +27,10 @@ class Unreachable(StandfastError):  # noqa: N818 - errors are named by the fact 
     """The store or the server could not be reached; nothing was changed."""
 
 
+class Hidden(Unreachable):
+    """The run is there, but not for this token to look at; nothing was changed."""
+
+
 def code_of_error(error: StandfastError) -> Code:
     """The exit code of an error."""
     if isinstance(error, Halted):

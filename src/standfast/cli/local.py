@@ -21,6 +21,7 @@ from standfast.control import load
 from standfast.errors import Misuse, UnknownRun
 from standfast.events import Event, TextDelta
 from standfast.handle import Handle
+from standfast.house_events import plain_house
 from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.records import (
@@ -35,15 +36,18 @@ from standfast.records import (
     Receipt,
     RunView,
 )
+from standfast.rights import Token, new_id, new_secret, rights_from
 from standfast.rows import CallRow
 from standfast.runtime import Runtime
 from standfast.shapes import agent_json
 from standfast.stops import receipt
+from standfast.tokens import lifetime, make_token, revoke_token, token_json
 from standfast.transcripts import Said
 
 _states: TypeAdapter[Any] = TypeAdapter(Any)
 _marks: TypeAdapter[Mark] = TypeAdapter(Mark)
 SEARCHED = 2000
+ROUTE = "command line"
 
 
 @asynccontextmanager
@@ -80,7 +84,7 @@ class LocalAccess:
 
     def handle(self, run: str) -> Handle[Any]:
         self._there()
-        return self._runs.handle(run)
+        return self._runs.handle(run, ROUTE)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -193,13 +197,41 @@ class LocalAccess:
         given: dict[str, Any] = {name: value for name, value in args.items() if name not in ("agent", "state")}
         if isinstance(agent, str):
             self._there()
-        handle = await self._runs.start(cast("Any", agent), args.get("state", {}), by=self._by, **given)
+        handle = await self._runs.start(cast("Any", agent), args.get("state", {}), by=self._by, route=ROUTE, **given)
         return await handle.view()
 
     async def fork(self, run: str, args: Json) -> RunView:
         given: dict[str, Any] = dict(args)
         handle = await self.handle(run).fork(**given, by=self._by)
         return await handle.view()
+
+    # --- rights: whoever has the file has them all -----------------------------------------------------
+
+    async def make_token(self, args: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        self._there()
+        rights, seconds, secret = rights_from(args["rights"]), lifetime(args["expires"]), new_secret()
+        more: dict[str, Any] = {"name": args["name"], "run": args["run"], "labels": args["labels"]}
+
+        def act(tx: Tx) -> Token:
+            return make_token(tx, new_id(), secret, rights, seconds=seconds, by=self._by, route=ROUTE, **more)
+
+        return token_json(await self._runs.control(act)), secret
+
+    async def tokens(self) -> builtins.list[dict[str, Any]]:
+        self._there()
+        return self._runs.read(lambda tx: [token_json(token) for token in tx.tokens()])
+
+    async def revoke_token(self, id: str) -> builtins.list[str]:  # noqa: A002
+        self._there()
+        return await self._runs.control(lambda tx: revoke_token(tx, id, by=self._by, route=ROUTE))
+
+    async def house(self, after: int = 0) -> builtins.list[dict[str, Any]]:
+        self._there()
+        found: builtins.list[dict[str, Any]] = []
+        while page := self._runs.read(lambda tx: tx.house(after)):  # noqa: B023 - called at once
+            found += [plain_house(event) for event in page]
+            after = page[-1].seq
+        return found
 
 
 def ids_in(store: Path) -> list[str]:

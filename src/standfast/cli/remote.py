@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from standfast.cli.access import Wanted
-from standfast.cli.codes import Unreachable
+from standfast.cli.codes import Hidden, Unreachable
 from standfast.cli.sse import Stream
 from standfast.errors import (
     CallFailed,
@@ -179,6 +179,27 @@ class RemoteAccess:
         _raise_for(status, body)
         return _readable(body)
 
+    async def make_token(self, args: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        grant = {name: value for name, value in args.items() if value is not None}
+        status, body = await self._ask("POST", "/api/tokens", grant)
+        _raise_for(status, body)
+        return body["token"], body["secret"]
+
+    async def tokens(self) -> builtins.list[dict[str, Any]]:
+        return cast("builtins.list[dict[str, Any]]", (await self._get("/api/tokens"))["tokens"])
+
+    async def revoke_token(self, id: str) -> builtins.list[str]:  # noqa: A002
+        status, body = await self._ask("DELETE", f"/api/tokens/{quote(id, safe='')}")
+        _raise_for(status, body)
+        return cast("builtins.list[str]", body["revoked"])
+
+    async def house(self, after: int = 0) -> builtins.list[dict[str, Any]]:
+        found: builtins.list[dict[str, Any]] = []
+        while (page := await self._get("/api/house", {"after": after}))["last"] > after:
+            found += page["events"]
+            after = page["last"]
+        return found
+
     # --- over the wire ----------------------------------------------------------------------------
 
     async def _get(self, path: str, query: Json | None = None) -> Any:
@@ -291,6 +312,8 @@ def _raise_for(status: int, body: Any) -> None:
     detail = str(problem.get("detail") or f"the server answered {status}")
     hint = str(problem.get("hint") or "")
     kind = str(problem.get("type") or "").rpartition(":")[2]
+    if status == 403 and problem.get("needs") == "view":
+        raise Hidden(detail, hint=hint)
     if status in (401, 403):
         more = "give the token that the server printed: --token-file FILE or $STANDFAST_TOKEN"
         raise Unreachable(detail, hint=more if status == 401 else hint)

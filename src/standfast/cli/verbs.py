@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import click
 
 from standfast.cli.access import Access, asked_with, find
-from standfast.cli.codes import Code, code_of_answer
+from standfast.cli.codes import Code, Hidden, code_of_answer
 from standfast.cli.options import JsonObject, JsonText, Place, reaching, run_argument, say_json, text_of
 from standfast.cli.pages import receipt_page
 from standfast.cli.saying import complain, tell
@@ -62,7 +63,10 @@ async def carry_out(
     """Do it, and look what has become of the run."""
     answer = await access.verb(view.id, verb, args)
     receipt = await settled(access, view.id) if wait and isinstance(answer, Accepted) else None
-    return answer, await access.view(view.id), receipt
+    try:
+        return answer, await access.view(view.id), receipt
+    except Hidden:  # what was accepted is under way: that much is known without looking
+        return answer, replace(view, status="cancelling" if verb == "cancel" else "pausing"), receipt
 
 
 def tell_answer(place: Place, options: str, verb: str, done: tuple[Answer, RunView, Receipt | None]) -> None:
@@ -89,7 +93,12 @@ def do(place: Place, run: str, verb: str, args: Json | Callable[[RunView], Json]
     """Carry out a verb on the run that was named, and tell what became of it."""
 
     async def act(access: Access) -> tuple[str, tuple[Answer, RunView, Receipt | None]]:
-        view = await find(access, run)
+        try:
+            view = await find(access, run)
+        except Hidden:
+            if verb not in ("cancel", "pause"):
+                raise
+            view = RunView(id=run, agent="", status="running")  # a stop needs no look
         given = asked_with("terminal", verb, args(view) if callable(args) else args)
         return access.options, await carry_out(access, view, verb, given, wait=wait)
 

@@ -20,7 +20,7 @@ from standfast.errors import StandfastError
 from standfast.events import Event
 from standfast.json_values import is_object
 from standfast.records import ENDED, RunView
-from standfast.server.actors import LOOK, Actor
+from standfast.server.actors import Actor
 from standfast.server.agui_events import Saying
 from standfast.server.agui_input import Answer, RunInput
 from standfast.server.feeds import Watch
@@ -28,7 +28,7 @@ from standfast.server.handlers import body_of
 from standfast.server.problems import Problem, problem_of
 from standfast.server.reading import Filter
 from standfast.server.sse import Stream
-from standfast.server.surface import Surface, allow, parsed
+from standfast.server.surface import Surface, parsed
 from standfast.server.wire import encode
 from standfast.shapes import event_json, view_json
 
@@ -41,19 +41,19 @@ async def run_agent(surface: Surface, actor: Actor, request: Request) -> Respons
     """POST /agui/{agent}: start a run, or go on with the one of this thread."""
     agent = str(request.path_params["agent"])
     given = parsed(RunInput, await body_of(request), None)
-    known = await _of_thread(surface, agent, given.thread_id)
+    known = await _of_thread(surface, actor, agent, given.thread_id)
     if known is not None and (known.status not in ENDED or known.id == given.run_id):
         return await _go_on(surface, actor, given, known)
-    if agent not in {each["name"] for each in await surface.agents()}:
+    if agent not in {each["name"] for each in await surface.agents(actor)}:
         raise Problem(404, f"no agent {agent[:100]!r} is known here", "GET /api/agents shows those there are")
     start = {
         "agent": agent,
-        "state": await _state(surface, agent, given, again=known is not None),
+        "state": await _state(surface, actor, agent, given, again=known is not None),
         "id": given.run_id,
         "labels": {THREAD: given.thread_id, **({FIRST: first} if (first := given.last_words) else {})},
     }
     view = await surface.start(actor, start)
-    return _stream(surface, given, view["id"], 0)
+    return _stream(surface, actor, given, view["id"], 0)
 
 
 async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
@@ -67,14 +67,15 @@ async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
     return await _go_on(surface, actor, given, view)
 
 
-async def _of_thread(surface: Surface, agent: str, thread: str) -> RunView | None:
-    found = await surface.reader.found(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
+async def _of_thread(surface: Surface, actor: Actor, agent: str, thread: str) -> RunView | None:
+    wanted = Filter(agent=agent, labels=((THREAD, thread),), limit=1, scope=actor.scope)
+    found = await surface.reader.found(wanted)
     return found[0] if found else None
 
 
-async def _state(surface: Surface, agent: str, given: RunInput, *, again: bool) -> Any:
+async def _state(surface: Surface, actor: Actor, agent: str, given: RunInput, *, again: bool) -> Any:
     """The state to begin with: the one that was sent, and the last words where the agent takes words."""
-    about = next((each for each in await surface.agents() if each["name"] == agent), None)
+    about = next((each for each in await surface.agents(actor) if each["name"] == agent), None)
     field = about["text_field"] if about is not None else None
     words = next((said.text for said in reversed(given.messages) if said.role == "user"), "")
     state = dict(given.state) if isinstance(given.state, dict) else {}
@@ -89,7 +90,6 @@ async def _state(surface: Surface, agent: str, given: RunInput, *, again: bool) 
 
 async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView) -> Response:
     """Answer what the run waits for, hand it new words, and stream from there."""
-    allow(actor, LOOK, view.id)
     after = 0 if view.status in ENDED or view.id == given.run_id else view.seq
     for answer in given.resume or ():
         for verb, args in _verbs(view, answer):
@@ -100,7 +100,7 @@ async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView)
         # by its own id: words that were handed over before are not said again
         args = {"text": given.messages[-1].text, "request_id": f"agui:{view.id}:{words}"}
         await surface.verb(actor, "message", view.id, args)
-    return _stream(surface, given, view.id, after)
+    return _stream(surface, actor, given, view.id, after)
 
 
 def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
@@ -134,8 +134,11 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     return [(str(choice["verb"]), dict(choice.get("args") or {}))]
 
 
-def _stream(surface: Surface, given: RunInput, run: str, after: int) -> Response:
-    return Stream(_told(surface, given, run, after))
+def _stream(surface: Surface, actor: Actor, given: RunInput, run: str, after: int) -> Response:
+    def farewell(why: str) -> bytes:
+        return _line({"type": "RUN_ERROR", "message": why, "code": "Ended"})
+
+    return Stream(_told(surface, given, run, after), actor, farewell)
 
 
 async def _told(surface: Surface, given: RunInput, run: str, after: int) -> AsyncGenerator[bytes]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from standfast.server.limits import TOKEN
 from standfast.server.serving import Settings
 from standfast.server.serving import serve as serve_until_stopped
 
@@ -25,7 +26,12 @@ from standfast.server.serving import serve as serve_until_stopped
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that drive.")
-@click.option("--token", envvar="STANDFAST_TOKEN", help="The token, instead of a random one.")
+@click.option("--token", hidden=True, help="The token; every process of this machine can read it there.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file with the token, instead of a random one. [else $STANDFAST_TOKEN]",
+)
 @click.option("--certfile", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="TLS certificate.")
 @click.option("--keyfile", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its key.")
 @click.option("--insecure-bind", is_flag=True, help="Listen beyond this machine without TLS.")
@@ -52,6 +58,7 @@ def serve(
     host: str,
     workers: int,
     token: str | None,
+    token_file: Path | None,
     certfile: Path | None,
     keyfile: Path | None,
     insecure_bind: bool,
@@ -63,6 +70,12 @@ def serve(
     stop_deadline: float,
 ) -> None:
     """Serve the controls of all runs in a store; drive those of the agents that are named."""
+    if token is not None:
+        click.echo("standfast: every process can read --token; use --token-file or $STANDFAST_TOKEN", err=True)
+    elif token_file is not None:
+        token = token_file.read_text(encoding="utf-8").strip()
+    else:
+        token = os.environ.get(TOKEN) or None
     settings = Settings(
         store=store,
         agents=agents,

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import ipaddress
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -63,6 +63,10 @@ class Rules:
     has_login: bool = False  # a person without credentials is sent to /login
 
 
+Refused: TypeAlias = Callable[[str | None, str, str, str | None, str], None]
+"""Told of whoever is turned away: who, by which way, wanting what, of which run, why."""
+
+
 class _Instead(Exception):
     """An answer that the guard gives by itself."""
 
@@ -73,10 +77,11 @@ class _Instead(Exception):
 class Guard:
     """Asks `who` before anything else of the app sees a request; `scope["state"]["actor"]` is the answer."""
 
-    def __init__(self, app: ASGIApp, who: Who, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, who: Who, rules: Rules, refused: Refused | None = None) -> None:
         self._app = app
         self._who = who
         self._rules = rules
+        self._refused = refused
         self._rate = Rate(rules.a_second, rules.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,6 +91,8 @@ class Guard:
         try:
             receive = await self._admit(scope, receive)
         except Problem as problem:
+            if self._refused is not None and is_attempt(problem, scope):
+                self._refused(problem.by, route_of(scope), "enter", None, problem.detail)
             await _refuse(problem, scope, receive, send, self._with_headers(scope, send))
             return
         except _Instead as instead:
@@ -128,7 +135,7 @@ class Guard:
             actor = await self._who(request)
             if actor is None:
                 raise self._unknown(request)
-            scope.setdefault("state", {})["actor"] = actor
+            scope.setdefault("state", {})["actor"] = replace(actor, route=route_of(scope))
             if not _is_stop(scope) and not self._rate.allows(actor.name):
                 raise Problem(
                     429,
@@ -230,6 +237,20 @@ async def _drain(receive: Receive) -> None:
 def as_request(scope: Scope) -> Request:
     """The request, also of a socket that is being opened."""
     return Request(scope if scope["type"] == "http" else {**scope, "type": "http", "method": "GET"})
+
+
+def route_of(scope: Scope) -> str:
+    """By which way a request came, as the record says it: without its query, in which somebody may put secrets."""
+    method = "WS" if scope["type"] == "websocket" else scope["method"]
+    return f"{method} {scope['path']}"[:300]
+
+
+def is_attempt(problem: Problem, scope: Scope) -> bool:
+    """Did somebody try to get in? A browser that has no credentials yet is only on its way to the login page."""
+    if problem.status != 401:
+        return problem.status in (403, 421)
+    headers = Headers(scope=scope)
+    return problem.by is not None or "authorization" in headers or b"token=" in scope["query_string"]
 
 
 def host_name(host: str) -> str:

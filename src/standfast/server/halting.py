@@ -10,9 +10,10 @@ from starlette.responses import Response
 
 from standfast.operator.acting import halt_json
 from standfast.records import Halt
-from standfast.server.actors import LOOK, OPERATOR, Actor
+from standfast.server.actors import Actor
 from standfast.server.handlers import answer, body_of, key_of, query_of
-from standfast.server.surface import Surface, allow, parsed
+from standfast.server.problems import Problem
+from standfast.server.surface import Surface, parsed
 from standfast.server.verbs import Key
 from standfast.verbs import halts_in
 
@@ -51,17 +52,26 @@ def _route(request: Request) -> str:
     return f"{request.method} {request.url.path}"
 
 
+def _unconfined(surface: Surface, actor: Actor, what: str) -> None:
+    """A halt reaches whatever matches it: whoever is confined to some runs sets none."""
+    if actor.scope is not None:
+        detail = f"{actor.name} is confined to some runs, and a halt is not"
+        raise surface.refused(actor, what, None, Problem(403, detail, "cancel or pause the runs you may"))
+
+
 async def list_halts(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, LOOK, None)
     lifted: bool = query_of(Listed, request).lifted
+    if actor.scope is not None:  # what holds one of their runs is told with that run
+        return answer({"halts": []})
     found: list[Halt] = await surface.halts(lambda tx: halts_in(tx, lifted=lifted))
     return answer({"halts": [halt_json(halt) for halt in found]})
 
 
 async def set_halt(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, OPERATOR, None)
     ask = parsed(SetHalt, await body_of(request), key_of(request))
+    _unconfined(surface, actor, "halt")
     halt = await surface.told(
+        actor,
         lambda: surface.runs.halt(
             agent=ask.agent,
             labels=ask.labels,
@@ -71,15 +81,15 @@ async def set_halt(surface: Surface, actor: Actor, request: Request) -> Response
             by=actor.name,
             id=ask.request_id,
             route=_route(request),
-        )
+        ),
     )
     return answer(halt_json(halt), 201)
 
 
 async def lift_halt(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, OPERATOR, None)
+    _unconfined(surface, actor, "lift")
     ask = parsed(LiftHalt, await body_of(request), key_of(request))
     id_ = str(request.path_params["halt"])
     lift = surface.runs.lift
-    halt = await surface.told(lambda: lift(id_, by=actor.name, reason=ask.reason, route=_route(request)))
+    halt = await surface.told(actor, lambda: lift(id_, by=actor.name, reason=ask.reason, route=_route(request)))
     return answer(halt_json(halt))

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.server import halting
+from standfast.server import granting, halting
 from standfast.server import handlers as do
 from standfast.server.actors import Actor
 from standfast.server.surface import Surface
@@ -177,6 +177,38 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=halting.lift_halt,
         body=halting.LiftHalt,
         schema="Halt",
+    ),
+    Operation(
+        method="GET",
+        path="/api/tokens",
+        name="tokens",
+        summary="Tokens that were made: for whom, for what, until when; never their secrets",
+        handler=granting.show,
+        query=granting.OfRun,
+    ),
+    Operation(
+        method="POST",
+        path="/api/tokens",
+        name="make_token",
+        summary="A token for some rights on some runs; the answer has its secret, this once",
+        handler=granting.make,
+        body=granting.Grant,
+        answers=201,
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/tokens/{token}",
+        name="revoke_token",
+        summary="A token, and all that were made with it, count no longer",
+        handler=granting.revoke,
+    ),
+    Operation(
+        method="GET",
+        path="/api/house",
+        name="house",
+        summary="The record of the house: refused attempts, tokens, halts, exports",
+        handler=granting.house,
+        query=do.After,
     ),
     Operation(method="GET", path="/api/me", name="me", summary="Who you are here", handler=do.show_me),
     Operation(method="GET", path="/healthz", name="healthz", summary="Does the server answer?", handler=do.healthz),

@@ -28,6 +28,7 @@ from standfast.records import Answer, Json
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 from standfast.server.forcing import force_run, named
+from standfast.server.limits import without_token
 from standfast.server.lines import LONGEST_LINE, NO_AGENTS, delta_of
 from standfast.server.reading import Reader
 from standfast.server.surface import About
@@ -58,6 +59,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),  # what agents print is no answer of the server
                 pass_fds=(theirs.fileno(),),
+                env=without_token(),
             )
         finally:
             theirs.close()

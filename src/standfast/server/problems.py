@@ -33,7 +33,15 @@ class Problem(Exception):
     """An answer that is an error. Raise it anywhere below the routes."""
 
     def __init__(
-        self, status: int, detail: str, hint: str = "", *, kind: str = "", headers: Mapping[str, str] = {}, **more: Any
+        self,
+        status: int,
+        detail: str,
+        hint: str = "",
+        *,
+        kind: str = "",
+        headers: Mapping[str, str] = {},
+        by: str | None = None,
+        **more: Any,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -42,6 +50,8 @@ class Problem(Exception):
         self.kind = kind or TITLES.get(status, "problem").lower().replace(" ", "-").rstrip("?")
         self.headers = dict(headers)
         self.more = more
+        self.by = by  # who was refused, where that is known though they are let in no longer
+        self.noted = False  # is the attempt in the record already?
 
     @property
     def body(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from standfast.leases import LEASE_SECONDS
 from standfast.runtime import Runtime
 from standfast.server.app import control_app
 from standfast.server.guard import Rules
+from standfast.server.keys import Keys
 from standfast.server.notifying import Notifier
 from standfast.server.operating import OperatorProcess
 from standfast.server.pool import STOP_SECONDS, Pool
@@ -133,7 +134,7 @@ async def serve(settings: Settings) -> None:
             stop_seconds=settings.stop_seconds,
         )
         kept = store.with_name(store.name + "-sessions")
-        sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
+        sessions = Sessions(token, kept, Keys(runs), secure=secure, cookie=f"standfast_{port}")
         rules = Rules(
             hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
             ip_hosts=not is_loopback(settings.host),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 from standfast import control, verbs
+from standfast.abc import Tx
 from standfast.control import Ask
 from standfast.errors import Misuse
 from standfast.handle import Handle
@@ -184,7 +185,11 @@ async def _perform(runs: Runtime, run: Handle[Any], ask: Perform, who: dict[str,
     what = control.what_is_asked(who["by"], who["reason"], [ask.tool, ask.args]) if who["request_id"] else ""
     order, asked = runs.ids.mail(), Ask(**who, at=runs.clock.now(), asked=what)
     act = verbs.perform(ask.tool, ask.args, order)
-    return await runs.control(lambda tx: control.carry_out(tx, run.id, "perform", asked, act))
+
+    def carried_out(tx: Tx) -> Answer:
+        return control.carry_out(tx, run.id, "perform", asked, act)
+
+    return await runs.control(control.by_route(run.route, carried_out))
 
 
 def _by_its_name(name: str) -> Act:
@@ -231,6 +236,6 @@ async def carry_out(runs: Runtime, run: str, verb: Verb, ask: Asked, actor: Acto
     who: dict[str, Any] = {"by": actor.name, "reason": ask.reason, "request_id": ask.request_id, "if_seq": ask.if_seq}
     if verb.name == "abandon" and not ask.reason:
         raise Misuse("a thought is not abandoned without a reason", hint="give a reason; the run was not changed")
-    answer = await verb.act(runs, runs.handle(run), ask, who)
+    answer = await verb.act(runs, runs.handle(run, actor.route), ask, who)
     assert isinstance(answer, Accepted) or not answer
     return answer

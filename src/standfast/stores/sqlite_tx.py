@@ -12,32 +12,34 @@ from pydantic_core import from_json, to_json
 
 from standfast.abc import Connection
 from standfast.errors import StoreDamaged
-from standfast.events import Event, decode
+from standfast.events import ByPerson, Event, decode
 from standfast.quick_events import Quick
 from standfast.records import CallRef, Effect, Hold, Json, Spent, Status
+from standfast.rights import Scope
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
 from standfast.stores.chain import TOMBSTONE, digests, genesis, link
 from standfast.stores.queries import queries
 from standfast.stores.sqlite_halts import SqliteHalts
+from standfast.stores.sqlite_tokens import HAS_LABEL, SqliteTokens, scope_sql
 
 _Q = queries()
 _APPEND = _Q["append"]
 _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
 _SIGNALS_KEPT = 10_000
-_HAS_LABEL = "EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)"
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
 
-class SqliteTx(SqliteHalts):
+class SqliteTx(SqliteHalts, SqliteTokens):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_at",)
+    __slots__ = ("_at", "route")
 
     def __init__(self, connection: Connection, now: float) -> None:
         super().__init__(connection, now)
         self._at = b""  # the same as JSON, once it was needed
+        self.route = ""
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -113,6 +115,8 @@ class SqliteTx(SqliteHalts):
             else:
                 event.seq = seq
                 event.at = self.now
+                if self.route and isinstance(event, ByPerson):
+                    event.route = self.route
                 bodies.append(to_json(event, inf_nan_mode="constants"))
         return b"[%b]\n%b" % (b",".join(bodies), _progress(row))
 
@@ -125,6 +129,7 @@ class SqliteTx(SqliteHalts):
         needs: bool | None,
         limit: int,
         before: str | None,
+        scope: Scope | None = None,
     ) -> list[tuple[str, str, Status]]:
         where, values = ["1"], list[Any]()
         if status is not None:
@@ -133,8 +138,12 @@ class SqliteTx(SqliteHalts):
         if agent is not None:
             where.append("agent = ?")
             values.append(agent)
-        where += [_HAS_LABEL] * len(labels or {})
+        where += [HAS_LABEL] * len(labels or {})
         values += _label_values(labels)
+        if scope is not None:
+            condition, bound = scope_sql(scope)
+            where.append(condition)
+            values += bound
         if needs is not None:
             where.append("needs > 0" if needs else "needs = 0")
         if before is not None:
@@ -178,7 +187,7 @@ class SqliteTx(SqliteHalts):
     def record_of_all(
         self, after: int, labels: dict[str, str] | None, limit: int = 500
     ) -> list[tuple[int, str, list[Event]]]:
-        wanted = " AND ".join([_HAS_LABEL] * len(labels or {})) or "1"
+        wanted = " AND ".join([HAS_LABEL] * len(labels or {})) or "1"
         sql = _Q["record_of_all"].replace("{labels}", wanted)
         rows = self._c.execute(sql, (*_label_values(labels), after, limit)).fetchall()
         return [(r[0], r[1], [] if r[2] is None else decode(bytes(r[2]))) for r in rows]

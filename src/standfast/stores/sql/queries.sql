@@ -250,3 +250,30 @@ SELECT runs.id FROM hit JOIN runs ON runs.id = hit.id ORDER BY runs.n;
 -- Runs that a halt holds; a row that cannot be read is nobody's.
 SELECT id FROM runs WHERE status IN ('pausing', 'paused') AND CASE WHEN json_valid(doc) THEN EXISTS (
     SELECT 1 FROM json_each(doc, '$.holds.halted.data.halts') WHERE json_each.key = ?) ELSE 0 END ORDER BY n;
+
+-- name: insert_token
+-- A token from now on; its secret is not kept.
+INSERT INTO tokens (id, hash, doc, expires) VALUES (?, ?, ?, ?);
+
+-- name: token_by_hash
+-- The token with that secret.
+SELECT id, doc, expires, revoked FROM tokens WHERE hash = ?;
+
+-- name: token_by_id
+-- The token with that name.
+SELECT id, doc, expires, revoked FROM tokens WHERE id = ?;
+
+-- name: tokens
+-- All tokens, oldest first, those that count no longer too.
+SELECT id, doc, expires, revoked FROM tokens ORDER BY rowid;
+
+-- name: revoke_token
+-- It counts no longer; the first time stands.
+UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?;
+
+-- name: lineage
+-- A run and those it descends from, with their labels.
+WITH RECURSIVE line (id, parent, doc) AS (
+    SELECT id, parent, doc FROM runs WHERE id = ?
+    UNION SELECT runs.id, runs.parent, runs.doc FROM runs JOIN line ON runs.id = line.parent
+) SELECT id, json_extract(doc, '$.labels') FROM line;
