@@ -10,7 +10,7 @@ import { accepted, act, changes, client, to, told } from "./state";
 
 /** What this person may do here, as the server's greeting says. */
 function offers(verb: Verb): boolean {
-  return client.verbs.includes(verb);
+  return client.verbs?.includes(verb) ?? true; // a server that does not say so refuses by itself
 }
 
 export function Acting({ run }: { run: WatchedRun }) {
