@@ -238,8 +238,9 @@ UPDATE halts SET lifted = ? WHERE id = ? AND lifted IS NULL;
 
 -- name: runs_to_halt
 -- Live runs that a halt matches, and everything that lives below them; {match} says which.
+-- The statuses are written as the partial indexes have them: SQLite uses those for nothing else.
 WITH RECURSIVE hit(id) AS (
-    SELECT id FROM runs WHERE status IN ('queued', 'running', 'pausing', 'cancelling') AND {match}
+    SELECT id FROM runs WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') AND {match}
     UNION SELECT id FROM runs WHERE status = 'paused' AND {match}
     UNION SELECT runs.id FROM runs JOIN hit ON runs.parent = hit.id
     WHERE runs.status NOT IN ('cancelled', 'done', 'failed')
@@ -248,7 +249,11 @@ SELECT runs.id FROM hit JOIN runs ON runs.id = hit.id ORDER BY runs.n;
 
 -- name: runs_halted_by
 -- Runs that a halt holds; a row that cannot be read is nobody's.
-SELECT id FROM runs WHERE status IN ('pausing', 'paused') AND CASE WHEN json_valid(doc) THEN EXISTS (
+WITH held(n, id, doc) AS (
+    SELECT n, id, doc FROM runs WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') AND status = 'pausing'
+    UNION ALL SELECT n, id, doc FROM runs WHERE status = 'paused'
+)
+SELECT id FROM held WHERE CASE WHEN json_valid(doc) THEN EXISTS (
     SELECT 1 FROM json_each(doc, '$.holds.halted.data.halts') WHERE json_each.key = ?) ELSE 0 END ORDER BY n;
 
 -- name: insert_token
