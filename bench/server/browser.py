@@ -32,6 +32,7 @@ window.WebSocket = class extends Real {
 };
 """
 
+A_MOMENT = 1_500  # milliseconds; a second press right after the first is taken for a slip
 # the verb, its button, and what the bar says before: then the button is the one it is taken for
 PRESSED = (("pause", "pause", "Running"), ("resume", "pause", "Paused"), ("cancel", "cancel", "Running"))
 
@@ -66,7 +67,7 @@ def clicks(server: Server, trials: int) -> dict[str, Taken]:
             see(page, server, run)
             for verb, button, word in PRESSED:
                 page.locator("standfast-bar .word", has_text=word).wait_for()
-                page.wait_for_timeout(300)
+                page.wait_for_timeout(A_MOMENT)
                 noted = _pressed(page, f"#{button}", SETTLES[verb])
                 taken[verb].accepted.append((noted["answer"] - noted["click"]) / 1e3)
                 taken[verb].settled.append((noted[SETTLES[verb]] - noted["click"]) / 1e3)
