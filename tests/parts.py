@@ -1,8 +1,8 @@
 """Every test runs in exactly one part, the parts run side by side, and one red part makes the whole red.
 
-Most tests wait: for processes, browsers, clocks, leases. Others only count: seeds, crash images, mutants. Side by
-side the second fill the time that the first wait; being polite (nice), they never take it from a test that looks
-at a clock. `python -m tests.parts --workers 2` is what `make test` runs.
+Most tests wait: for processes, browsers, leases. Others only count: seeds and crash images. Side by side the one
+kind fills the time that the other waits. Tests that look at a clock come first: whatever runs beside them gives
+way (nice), so that they are disturbed by each other at most. `python -m tests.parts` is what `make test` runs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -19,10 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COUNTING = ("tests/crash", "tests/frames/test_histories.py", "tests/mutants", "tests/page", "tests/races")
+CLOCKED = ("cancel", "conformance", "core", "drivers", "fence", "models", "unit")
+COUNTING = ("crash", "frames/test_histories.py", "races")
 MCP = "tests/adapters/mcp"
 SECTION = re.compile(r"^(\x1b\[[0-9;]*m)*=+ .* =+")
-NO_TESTS = 5  # pytest's exit code; a part of which nothing is left by -k or -m is not red
+NO_TESTS = 5  # pytest's exit code
+GREEN = {0, NO_TESTS}  # -k or -m may leave nothing of a part
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,12 @@ class Part:
     name: str
     python: str
     workers: int
+    nice: int
     chosen: tuple[str, ...]
-    polite: bool = False
 
     def command(self, more: Iterable[str]) -> list[str]:
         return [
-            *(("nice", "-n", "10") if self.polite else ()),
+            *("nice", "-n", str(self.nice)),
             # Unbuffered by option, not by environment: the programs that tests start must flush by themselves.
             *(self.python, "-u", "-m", "pytest", "-q", "-n", str(self.workers), "--dist", "worksteal"),
             *("-o", f"cache_dir=.pytest_cache/{self.name}", "--color", "yes" if sys.stdout.isatty() else "no"),
@@ -47,14 +50,16 @@ class Part:
 
 
 def parts(workers: int, mcp1: str | None = None) -> list[Part]:
-    """What is not counting is waiting, so that a new folder needs no place here."""
-    rest = ("tests", *(f"--ignore={path}" for path in COUNTING))
+    """What is in no list waits, so that a new folder needs no place here."""
+    clocked, counting = (tuple(f"tests/{path}" for path in paths) for paths in (CLOCKED, COUNTING))
+    rest = ("tests", *(f"--ignore={path}" for path in (*clocked, *counting)))
     all_parts = [
-        Part("waiting", sys.executable, workers + 1, rest),
-        Part("counting", sys.executable, workers, COUNTING, polite=True),
+        Part("clocked", sys.executable, workers, 0, clocked),
+        Part("waiting", sys.executable, workers, 5, rest),
+        Part("counting", sys.executable, workers, 10, counting),
     ]
     if mcp1 is not None:
-        all_parts.append(Part("mcp1", mcp1, 1, (MCP,)))
+        all_parts.append(Part("mcp1", mcp1, 1, 5, (MCP,)))
     return all_parts
 
 
@@ -93,44 +98,51 @@ def run(parts: list[Part], more: list[str]) -> int:
     """0 if every part is green."""
     printer, ends = Printer(parts), dict[Part, tuple[int, str]]()
     began = time.monotonic()
+    started = [(part, _start(part, more)) for part in parts]
 
-    def one(part: Part) -> None:
-        command = part.command(more)
-        with subprocess.Popen(
-            command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            assert process.stdout is not None
+    def follow(part: Part, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process:
             said = printer.follow(part, process.stdout)
         ends[part] = (process.returncode, said)
 
-    threads = [threading.Thread(target=one, args=(part,), name=part.name) for part in parts]
+    threads = [threading.Thread(target=follow, args=one, name=one[0].name) for one in started]
     for thread in threads:
         thread.start()
     for thread in threads:
-        _wait(thread)
+        _wait(thread, [process for _, process in started])
     print(f"\nall parts, {time.monotonic() - began:.0f} s:")
-    red = False
     for part in parts:
-        code, said = ends.get(part, (1, "it did not end"))
-        bad = code not in (0, NO_TESTS)
-        red = red or bad
-        print(f"{'RED ' if bad else 'green'} {part.name}: {said}")
-    return 1 if red or all(ends[part][0] == NO_TESTS for part in parts) else 0
+        code, said = ends[part]
+        print(f"{'green' if code in GREEN else 'RED  '} {part.name}: {said}")
+    codes = {code for code, _ in ends.values()}
+    return 0 if codes <= GREEN and codes != {NO_TESTS} else 1
 
 
-def _wait(thread: threading.Thread) -> None:
-    """Ctrl-C reaches the parts as well: they clean up and report, and we wait for that."""
+def _start(part: Part, more: list[str]) -> subprocess.Popen[str]:
+    out = subprocess.PIPE
+    return subprocess.Popen(
+        part.command(more), cwd=ROOT, env=environment(), stdout=out, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def _wait(thread: threading.Thread, processes: list[subprocess.Popen[str]]) -> None:
+    """Ctrl-C has reached the parts as well: they clean up and report, and we wait for that. SIGTERM is passed on."""
     while thread.is_alive():
         try:
             thread.join()
         except KeyboardInterrupt:
             continue
+        except SystemExit:
+            for process in processes:
+                process.terminate()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, epilog="Anything else goes to every pytest.")
     parser.add_argument("--workers", type=int, default=2, help="cores to keep busy")
     parser.add_argument("--mcp1", metavar="PYTHON", help="the Python of the environment with the older MCP SDK")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options, more = parser.parse_known_args()
     return run(parts(options.workers, options.mcp1), more)
 
