@@ -88,7 +88,7 @@ class Printer:
             last = line.strip() or last
             if held or SECTION.match(line):
                 held.append(line)
-            else:
+            elif line.strip() and not line.startswith("bringing up nodes"):
                 self.show(part, [line])
         self.show(part, held)
         return last
