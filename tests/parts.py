@@ -18,7 +18,10 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
 CLOCKED = ("cancel", "conformance", "core", "drivers", "fence", "models", "unit")
 COUNTING = ("crash", "frames/test_histories.py", "races")
@@ -96,7 +99,7 @@ class Printer:
 
 def run(parts: list[Part], more: list[str]) -> int:
     """0 if every part is green."""
-    printer, ends = Printer(parts), dict[Part, tuple[int, str]]()
+    printer, ended = Printer(parts), SimpleQueue[tuple[Part, tuple[int, str]]]()
     began = time.monotonic()
     started = [(part, _start(part, more)) for part in parts]
 
@@ -104,13 +107,11 @@ def run(parts: list[Part], more: list[str]) -> int:
         assert process.stdout is not None
         with process:
             said = printer.follow(part, process.stdout)
-        ends[part] = (process.returncode, said)
+        ended.put((part, (process.returncode, said)))
 
-    threads = [threading.Thread(target=follow, args=one, name=one[0].name) for one in started]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        _wait(thread, [process for _, process in started])
+    for one in started:
+        threading.Thread(target=follow, args=one, name=one[0].name, daemon=True).start()
+    ends = dict(_next(ended, [process for _, process in started]) for _ in parts)
     print(f"\nall parts, {time.monotonic() - began:.0f} s:")
     for part in parts:
         code, said = ends[part]
@@ -126,11 +127,11 @@ def _start(part: Part, more: list[str]) -> subprocess.Popen[str]:
     )
 
 
-def _wait(thread: threading.Thread, processes: list[subprocess.Popen[str]]) -> None:
+def _next(ended: SimpleQueue[T], processes: list[subprocess.Popen[str]]) -> T:
     """Ctrl-C has reached the parts as well: they clean up and report, and we wait for that. SIGTERM is passed on."""
-    while thread.is_alive():
+    while True:
         try:
-            thread.join()
+            return ended.get()
         except KeyboardInterrupt:
             continue
         except SystemExit:
