@@ -58,7 +58,7 @@ def parts(workers: int, mcp1: str | None = None) -> list[Part]:
     rest = ("tests", *(f"--ignore={path}" for path in (*clocked, *counting)))
     all_parts = [
         Part("clocked", sys.executable, workers, 0, clocked),
-        Part("waiting", sys.executable, workers, 5, rest),
+        Part("waiting", sys.executable, workers + 1, 5, rest),
         Part("counting", sys.executable, workers, 10, counting),
     ]
     if mcp1 is not None:
