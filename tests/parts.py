@@ -23,7 +23,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
-CLOCKED = ("cancel", "conformance", "core", "drivers", "fence", "models", "unit")
+CLOCKED = ("adapters", "cancel", "conformance", "core", "drivers", "fence", "models", "unit")
 COUNTING = ("crash", "frames/test_histories.py", "races")
 MCP = "tests/adapters/mcp"
 SECTION = re.compile(r"^(\x1b\[[0-9;]*m)*=+ .* =+")
@@ -62,7 +62,7 @@ def parts(workers: int, mcp1: str | None = None) -> list[Part]:
         Part("counting", sys.executable, workers, 10, counting),
     ]
     if mcp1 is not None:
-        all_parts.append(Part("mcp1", mcp1, 1, 5, (MCP,)))
+        all_parts.append(Part("mcp1", mcp1, 1, 0, (MCP,)))
     return all_parts
 
 
