@@ -7,8 +7,7 @@ RUN     := $(VENV)/bin/python
 .PHONY: test demo show check format docs page bench bench-thinking bench-server soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
-	$(RUN) -m pytest -n $(WORKERS)
-	$(VENV)-mcp1/bin/python -m pytest -n $(WORKERS) tests/adapters/mcp
+	$(RUN) -m tests.parts --workers $(WORKERS) --mcp1 $(VENV)-mcp1/bin/python
 
 demo: $(VENV)/.demo-installed
 	@$(RUN) -m examples.demo
