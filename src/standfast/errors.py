@@ -21,6 +21,7 @@ StandfastError
 │   ├── StoreDamaged          the file is not what was written
 │   └── StoreTooNew           written by a newer standfast
 ├── KeyUnusable               the key that signs is missing, broken, or in other hands too
+├── AnchorFailed              an anchor outside the store did not take a checkpoint's hash
 ├── NoAnswer                  a model gave no answer that could be used
 ├── ProviderError             a model's provider did not answer (in standfast.models)
 ├── ToolServerFailed          a server of tools cannot be started, or does not speak its protocol
@@ -145,6 +146,10 @@ class StoreTooNew(StoreError):
 
 class KeyUnusable(StandfastError):
     """The key that signs cannot be used; runs go on, unsigned."""
+
+
+class AnchorFailed(StandfastError):
+    """An anchor did not take a checkpoint's hash; it is tried again, and runs go on."""
 
 
 class NoAnswer(StandfastError):

@@ -23,6 +23,8 @@ from standfast.driving import Driving, announce
 from standfast.env import Env
 from standfast.errors import DuplicateAgent, Misuse, UnknownAgent, UnknownRun
 from standfast.events import Event
+from standfast.evidence.notary import Notary, NotaryState
+from standfast.evidence.signing import Signing
 from standfast.forking import fork_run
 from standfast.handle import Handle
 from standfast.hub import Hub
@@ -59,6 +61,7 @@ class Runtime:
         connect: Connect = connect_sqlite,
         points: Points | None = None,
         lease_seconds: float = LEASE_SECONDS,
+        notary: Notary | bool = True,
     ) -> None:
         if concurrency is not None and concurrency < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
@@ -83,6 +86,12 @@ class Runtime:
         self._driving: Driving | None = None
         self._trouble = ""
         self._performed: dict[str, int] | None = None  # counts of bodies begun, for tests
+        self._signing = Signing(self._store, notary, drives=drive)
+
+    @property
+    def signing(self) -> NotaryState:
+        """Is what happens here signed for, up to where, and if not, why?"""
+        return self._signing.state
 
     @property
     def clock(self) -> Clock:
@@ -98,6 +107,7 @@ class Runtime:
             self._store.create()
         elif self._store.exists():
             self._store.read(lambda tx: tx.last_signal())
+        self._signing.open()
         thread = ControlThread(
             self._store,
             touched=self._touched,
@@ -144,6 +154,7 @@ class Runtime:
         self._thread.stop()
         if self._driving is not None:
             self._driving.end()
+        await asyncio.to_thread(self._signing.close)  # it may wait for an anchor: the loop is not ours to block
         self._store.close()
         self._thread = None
 

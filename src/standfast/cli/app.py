@@ -53,6 +53,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Keeping house": {
         "doctor": "doctor:doctor",
+        "verify": "verifying:verify",
+        "forget": "forgetting:forget",
         "model": "model:model",
     },
 }

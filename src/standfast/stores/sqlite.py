@@ -67,6 +67,11 @@ class SqliteStore:
         self._checked = False  # the file is ours and its tables can be read
         self._current = False  # the schema is up to date
 
+    @property
+    def in_memory(self) -> bool:
+        """Is it gone when it is closed?"""
+        return self._scratch is not None
+
     # --- opening ----------------------------------------------------------------------------
 
     def exists(self) -> bool:
