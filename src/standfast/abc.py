@@ -120,6 +120,10 @@ class Evidence(House, Protocol):
 
     def add_checkpoint(self, checkpoint: CheckpointRow) -> None: ...
 
+    def forks(self, source: str) -> list[str]:
+        """Runs that were forked from this one."""
+        ...
+
     def bury_record(self, n: int) -> None:
         """Delete the content of every row of a run's record; each keeps its place in the chain by its digests."""
         ...

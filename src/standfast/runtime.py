@@ -23,6 +23,7 @@ from standfast.driving import Driving, announce
 from standfast.env import Env
 from standfast.errors import DuplicateAgent, Misuse, UnknownAgent, UnknownRun
 from standfast.events import Event
+from standfast.evidence.forgetting import forget
 from standfast.evidence.notary import Notary, NotaryState
 from standfast.evidence.signing import Signing
 from standfast.forking import fork_run
@@ -30,7 +31,7 @@ from standfast.handle import Handle
 from standfast.hub import Hub
 from standfast.json_values import fingerprint
 from standfast.leases import LEASE_SECONDS, Lease, Others
-from standfast.records import Budget, RunView, Status
+from standfast.records import Answer, Budget, RunView, Status
 from standfast.requests import made_once
 from standfast.rows import RunRow
 from standfast.starting import digest_of_start, start_once, state_for
@@ -260,6 +261,14 @@ class Runtime:
             return True
 
         return Handle(self, await self.control(lambda tx: made_once(tx, request_id, "fork", new_id, asked, insert)))
+
+    async def forget(
+        self, run: Handle[Any] | str, *, by: str | None = None, reason: str = "", route: str = ""
+    ) -> Answer:
+        """Delete the content of an ended run and its children; the chain keeps their hashes, the house who did it."""
+        id_ = run if isinstance(run, str) else run.id
+        Ask(by=by, reason=reason)
+        return await self.control(lambda tx: forget(tx, id_, by=by, reason=reason, route=route))
 
     # --- looking ----------------------------------------------------------------------------------------
 

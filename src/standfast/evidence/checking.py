@@ -10,7 +10,7 @@ from standfast.evidence.report import Report
 from standfast.evidence.statements import Statements
 from standfast.house_events import RunForgotten
 from standfast.stores.chain import row_digest
-from standfast.stores.sides import AT_REST, Row
+from standfast.stores.sides import Row
 
 KEY_LIMIT = (
     "whoever holds the signing key can write another history and sign it; only an anchor that they cannot reach "
@@ -40,7 +40,7 @@ def check_run(
     run: Row, chain: Chain, anchored: tuple[int, bytes], side: bytes, found: Statements, report: Report
 ) -> None:
     """The record of a run against every checkpoint that names it; `anchored` is where its own row says it was."""
-    id_, status = str(run[1]), str(run[3])
+    id_ = str(run[1])
     what = f"run {id_}"
     if chain.trouble:
         report.broken(what, chain.trouble)
@@ -59,16 +59,13 @@ def check_run(
     n, last = said[-1]
     if last.seq < chain.seq:
         report.unproved(what, f"events {last.seq + 1} to {chain.seq} came after checkpoint {n}")
-    elif status in AT_REST and last.side is not None:
-        if last.side != side.hex():
-            report.broken(what, f"its row, contract, calls or mail are not what checkpoint {n} was signed for")
-        elif last.status != status:
-            report.broken(what, f"it was {last.status} when checkpoint {n} was signed, and is {status} now")
-        else:
-            deleted = ", its content deleted" if chain.gone else ""
-            report.proved(what, f"{chain.seq} events, signed for up to the last one by checkpoint {n}{deleted}")
-    else:
+    elif last.side is None:
         report.unproved(what, "it is under way: its calls, mail and row are signed for when it next stops")
+    elif last.side != side.hex():  # it was at rest, and has not moved since
+        report.broken(what, f"its row, contract, calls or mail are not what checkpoint {n} was signed for")
+    else:
+        deleted = ", its content deleted" if chain.gone else ""
+        report.proved(what, f"{chain.seq} events, signed for up to the last one by checkpoint {n}{deleted}")
 
 
 def check_deletions(runs: dict[str, Chain], house: HouseChain, report: Report) -> None:

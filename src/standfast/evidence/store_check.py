@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from standfast.abc import Tx
-from standfast.errors import KeyUnusable
+from standfast.errors import KeyUnusable, StoreBusy, StoreError
 from standfast.evidence import checking, keys
 from standfast.evidence.chains import Chain, follow_house, follow_run
 from standfast.evidence.report import Report
@@ -25,9 +25,14 @@ def verify_store(path: Path, given: Collection[bytes] = (), anchor: Iterable[str
     report = Report()
     store = SqliteStore(path, looks_only=True)
     try:
-        _check_file(store, report)
+        with store.errors():
+            _check_file(store, report)
         trusted = list(given) or _beside(path)
         store.read(lambda tx: _check(tx, trusted, given=bool(given), anchor=anchor, report=report))
+    except StoreBusy:
+        raise
+    except StoreError as error:
+        report.broken("file", error.message)
     finally:
         store.close()
     return report

@@ -109,7 +109,11 @@ class SqliteEvidence(SqliteHouse):
 
     # --- deletion ---------------------------------------------------------------------------------------
 
+    def forks(self, source: str) -> list[str]:
+        return [r[0] for r in self._c.execute(_Q["forks"], (source,)).fetchall()]
+
     def bury_record(self, n: int) -> None:
+        self._c.execute("PRAGMA secure_delete = ON")  # deleted content does not stay in free pages of the file
         rows = self._c.execute(_Q["record_places"], (n,)).fetchall()
         for (place,) in rows:
             body, state = self._c.execute(_Q["record_content"], (place,)).fetchone()

@@ -315,6 +315,10 @@ DELETE FROM logs WHERE log = ?;
 -- What was answered to requests about it.
 DELETE FROM requests WHERE run = (SELECT id FROM runs WHERE n = ?);
 
+-- name: forks
+-- Runs that were forked from a run.
+SELECT id FROM runs WHERE json_extract(doc, '$.forked_from') = ? ORDER BY n;
+
 -- name: forget_run
 -- What is left of it: that it was, and how it ended.
 UPDATE runs SET doc = ?, holder = NULL, wake_at = NULL, needs = 0 WHERE n = ?;
