@@ -144,11 +144,9 @@ def test_an_end_that_was_cut_off_is_found_with_the_anchor(victim: Victim) -> Non
     last = cut_off(victim)
     report = victim.verify()
     assert report.verdict == "broken"
-    assert last > 1
-    assert (
-        f"checkpoint {victim.rows('SELECT max(n) FROM checkpoints')[0][0] + 1}, which was anchored, is not there: the end was cut off"
-        in texts(report)
-    )
+    first = victim.rows("SELECT max(n) FROM checkpoints")[0][0] + 1
+    assert first <= last
+    assert f"checkpoint {first}, which was anchored, is not there: the end was cut off" in texts(report)
 
 
 def test_known_limit_an_end_that_was_cut_off_is_never_proved_without_the_anchor(victim: Victim) -> None:

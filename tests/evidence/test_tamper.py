@@ -11,11 +11,14 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from math import inf, nextafter
 from typing import Any
 
 import pytest
 from tests.evidence.world import Victim
+
+from standfast.stores.chain import TOMBSTONE, digests
 
 TABLES = ("record", "runs", "calls", "mail", "logs", "contracts", "house", "halts", "tokens", "checkpoints")
 EVERY_BYTE = os.environ.get("STANDFAST_SOAK") == "1"
@@ -131,7 +134,7 @@ def test_rows_that_changed_places_are_found(victim: Victim) -> None:
         rows = victim.rows(f"SELECT rowid, * FROM {table} ORDER BY {order}")
         columns = [row[1] for row in victim.rows(f"PRAGMA table_info({table})")]
         content = [name for name in columns if name not in ("run", "seq", "log", "idx", "n")]
-        for one, two in zip(rows, rows[1:], strict=False):
+        for one, two in pairwise(rows):
             values = [dict(zip(columns, row[1:], strict=True)) for row in (one, two)]
             if [values[0][name] for name in content] == [values[1][name] for name in content]:
                 continue
@@ -151,8 +154,6 @@ def test_a_trigger_or_table_that_was_put_in_is_found(victim: Victim) -> None:
 
 def test_content_deleted_past_the_house_is_found(victim: Victim) -> None:
     """A tombstone that nobody has recorded hides something."""
-    from standfast.stores.chain import TOMBSTONE, digests
-
     for rowid, body, state in victim.rows("SELECT rowid, body, state FROM record WHERE run = 1"):
         bury = "UPDATE record SET body = ?, state = NULL, gone = ? WHERE rowid = ?"
         with victim.changed((bury, TOMBSTONE, digests(body, state), rowid)):

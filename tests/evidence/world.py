@@ -60,6 +60,21 @@ async def writer(run: Run[Letters]) -> Done[int] | None:
     return None
 
 
+@tool(effect="read")
+async def long_look() -> str:
+    """Takes its time."""
+    await asyncio.sleep(60)
+    return "seen"
+
+
+@agent("waiter")
+async def waiter(run: Run[Letters]) -> Done[int] | None:
+    """Sends a letter, and then is under way for a long time."""
+    await run.call(send(0))
+    await run.call(long_look())
+    return Done(1)
+
+
 def fill_house(tx: Tx) -> None:
     """A halt and a token, with what the record of the house says of them."""
     tx.note(

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from standfast.abc import Store, Tx
 from standfast.errors import Misuse, StandfastError
@@ -31,6 +32,11 @@ class NotaryState:
     last: int = 0
     trouble: str = ""
     anchors: tuple[tuple[str, int, str], ...] = ()  # name, last checkpoint it holds, its trouble
+
+    def told(self) -> dict[str, Any]:
+        """The same for programs."""
+        anchors = [{"name": name, "last": last, "trouble": trouble} for name, last, trouble in self.anchors]
+        return {"signing": self.signing, "last": self.last, "trouble": self.trouble, "anchors": anchors}
 
 
 class Notary:
@@ -170,6 +176,7 @@ def checkpoint_now(store: Store, key: Key, why: str) -> CheckpointRow | None:
         since, doc, at = store.read(look)
         if doc is None:
             return None
+        store.create()  # who only looked until now writes from here on
         made = signed(key, since.n + 1, at, doc)
 
         def add(tx: Tx) -> bool:

@@ -31,6 +31,12 @@ from standfast.server.serving import serve as serve_until_stopped
 @click.option("--allow-host", multiple=True, help="Another name this server answers to.")
 @click.option("--allow-origin", multiple=True, help="Another origin whose pages may act here.")
 @click.option("--notify", metavar="CMD|URL", help="Called once for each thing that needs someone.")
+@click.option(
+    "--anchor",
+    multiple=True,
+    metavar="file:PATH|syslog|cmd:COMMAND",
+    help="Where the hash of each signed checkpoint is kept, outside the store; may be given again.",
+)
 @click.option("--lease", type=click.FloatRange(min=1), default=10.0, show_default=True, help="Seconds of a lease.")
 @click.option(
     "--stop-deadline",
@@ -52,6 +58,7 @@ def serve(
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
     notify: str | None,
+    anchor: tuple[str, ...],
     lease: float,
     stop_deadline: float,
 ) -> None:
@@ -69,6 +76,7 @@ def serve(
         allow_hosts=allow_host,
         allow_origins=allow_origin,
         notify=notify,
+        anchors=anchor,
         lease_seconds=lease,
         stop_seconds=stop_deadline,
         tell=click.echo,

@@ -251,6 +251,7 @@ async def readyz(surface: Surface, _: Actor, __: Request) -> Response:
     ready, about = surface.workers.readiness() if surface.workers is not None else (True, {})
     if surface.feeds.trouble:
         ready, about = False, {**about, "store": surface.feeds.trouble}
+    about = {**about, "record": surface.runs.signing.told()}
     if not ready:
         hint = "see workers; they are started again by themselves"
         raise Problem(503, "not everything is at work", hint, headers={"retry-after": "1"}, **cast("Any", about))
