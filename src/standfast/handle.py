@@ -391,12 +391,13 @@ class Handle(Generic[R]):
                 row = self._row()
                 rows = self._runs.read(lambda tx: tx.record(row.n, after))  # noqa: B023 - called at once
                 ended = False
-                for _, events in rows:
+                for seq, events in rows:
                     for event in events:
                         event.run = self.id
                         after = event.seq
                         yield event
                         ended = ended or isinstance(event, endings)
+                    after = seq  # also of a row whose content was deleted
                 if ended or (not rows and row.status in ENDED):
                     return
                 if rows:

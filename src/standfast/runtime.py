@@ -32,6 +32,7 @@ from standfast.hub import Hub
 from standfast.json_values import fingerprint
 from standfast.leases import LEASE_SECONDS, Lease, Others
 from standfast.records import Answer, Budget, RunView, Status
+from standfast.redaction import Redactor, Secret, as_redactor
 from standfast.requests import made_once
 from standfast.rows import RunRow
 from standfast.starting import digest_of_start, start_once, state_for
@@ -63,6 +64,7 @@ class Runtime:
         points: Points | None = None,
         lease_seconds: float = LEASE_SECONDS,
         notary: Notary | bool = True,
+        redact: Redactor | Sequence[Secret | str] | bool = True,
     ) -> None:
         if concurrency is not None and concurrency < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
@@ -88,6 +90,9 @@ class Runtime:
         self._trouble = ""
         self._performed: dict[str, int] | None = None  # counts of bodies begun, for tests
         self._signing = Signing(self._store, notary, drives=drive)
+        self._redactor = as_redactor(redact)
+        if self._redactor is not None:
+            self._store.redact = self._redactor.line
 
     @property
     def signing(self) -> NotaryState:
@@ -109,6 +114,8 @@ class Runtime:
         elif self._store.exists():
             self._store.read(lambda tx: tx.last_signal())
         self._signing.open()
+        if self._redactor is not None:
+            self._redactor.key = self._signing.secret(b"redaction") or self._redactor.key
         thread = ControlThread(
             self._store,
             touched=self._touched,
@@ -143,6 +150,7 @@ class Runtime:
             loop,
             self._points,
             performed=self._performed,
+            redactor=self._redactor,
         )
         return Driving(env, self._others, self._concurrency, thread)
 

@@ -27,6 +27,7 @@ _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
 _SIGNALS_KEPT = 10_000
 _HAS_LABEL = "EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)"
+Redact = Callable[[bytes], bytes]
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 FORGOTTEN: tuple[int, int, int, list[Any], dict[str, Any]] = (0, 0, 0, [], {})  # how far a deleted run had got
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
@@ -35,10 +36,11 @@ _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles
 class SqliteTx(SqliteEvidence):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_at", "_logged")
+    __slots__ = ("_at", "_logged", "_redact")
 
-    def __init__(self, connection: Connection, now: float) -> None:
+    def __init__(self, connection: Connection, now: float, redact: Redact | None = None) -> None:
         super().__init__(connection, now)
+        self._redact = redact
         self._at = b""  # the same as JSON, once it was needed
         self._logged: list[tuple[str, int, list[str]]] = []  # rows of logs that the next row of the record names
 
@@ -128,10 +130,13 @@ class SqliteTx(SqliteEvidence):
                 event.seq = seq
                 event.at = self.now
                 bodies.append(to_json(event, inf_nan_mode="constants"))
-        if not self._logged:
-            return b"[%b]\n%b" % (b",".join(bodies), _progress(row))
-        logged, self._logged = to_json(self._logged), []
-        return b"[%b]\n%b\n%b" % (b",".join(bodies), _progress(row), logged)
+        lines = [b"[%b]" % b",".join(bodies), _progress(row)]
+        if self._redact is not None:
+            lines = [self._redact(line) for line in lines]
+        if self._logged:
+            lines.append(to_json(self._logged))
+            self._logged = []
+        return b"\n".join(lines)
 
     def list_runs(
         self,
