@@ -4,7 +4,7 @@ VENV    ?= .venv
 WORKERS ?= 2
 RUN     := $(VENV)/bin/python
 
-.PHONY: test demo show check format docs page bench bench-thinking soak clean
+.PHONY: test demo show check format docs page bench bench-thinking bench-record soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
 	$(RUN) -m pytest -n $(WORKERS)
@@ -48,6 +48,10 @@ bench: $(VENV)-bench/.bench-installed
 # Loops that think, with one provider for all.
 bench-thinking: $(VENV)-bench/.bench-installed
 	$(VENV)-bench/bin/python -m bench.thinking
+
+# What chain, signatures and redaction cost a step, and how long it takes to verify 100,000 events.
+bench-record: $(VENV)/.test-installed
+	$(RUN) -m bench.record
 
 soak: $(VENV)/.test-installed
 	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak

@@ -6,6 +6,7 @@ from standfast.builtin_calls import ask, child, sleep
 from standfast.chat import Chat
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import (
+    AnchorFailed,
     BadReturn,
     BadTool,
     CallDenied,
@@ -17,6 +18,7 @@ from standfast.errors import (
     Fenced,
     FramesOpen,
     KeyReused,
+    KeyUnusable,
     Misuse,
     NoAnswer,
     NotCalled,
@@ -43,6 +45,7 @@ from standfast.errors import (
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.evidence.notary import Notary
 from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
@@ -79,6 +82,7 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.redaction import Redactor, Secret
 from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
@@ -91,6 +95,7 @@ __all__ = [
     "Accepted",
     "Again",
     "Agent",
+    "AnchorFailed",
     "Answer",
     "BadReturn",
     "BadTool",
@@ -119,6 +124,7 @@ __all__ = [
     "Interruption",
     "Json",
     "KeyReused",
+    "KeyUnusable",
     "LLMAgent",
     "Log",
     "MailView",
@@ -130,6 +136,7 @@ __all__ = [
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "Notary",
     "OpenFrame",
     "OutsideACall",
     "Performed",
@@ -137,6 +144,7 @@ __all__ = [
     "Plan",
     "PlanItem",
     "Receipt",
+    "Redactor",
     "Refused",
     "RequestCut",
     "RequestRefused",
@@ -151,6 +159,7 @@ __all__ = [
     "Runtime",
     "Said",
     "SchemaTool",
+    "Secret",
     "Spent",
     "StackFull",
     "StandfastError",

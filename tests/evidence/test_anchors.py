@@ -1,4 +1,4 @@
-"""The hash of each checkpoint is kept outside; an anchor that fails is told of, tried again, and blocks nobody (R32)."""
+"""The hash of each checkpoint is kept outside; an anchor that fails is told of, tried again, blocks nobody (R32)."""
 
 from __future__ import annotations
 

@@ -73,9 +73,10 @@ def follow_house(rows: Iterable[Row], wanted: Collection[int] = ()) -> HouseChai
     """The record of the house: rows of (seq, at, body, hash), oldest first."""
     chain = HouseChain(head=HOUSE)
     for seq, at, body, hash_ in rows:
+        event: Any = None
         try:
             fits = seq == chain.seq + 1 and link(chain.head, seq, at, None, digests(body, None)) == hash_
-            event: Any = decode_house(bytes(body)) if fits else None
+            event = decode_house(bytes(body)) if fits else None
         except (TypeError, ValueError, struct.error):
             fits = False
         if not fits:

@@ -33,10 +33,12 @@ class Position:
 
 def hash_of(checkpoint: CheckpointRow) -> str:
     """What the next checkpoint and the anchors name it by: over all of it, the signature included."""
-    parts = (checkpoint.key, checkpoint.signature, checkpoint.doc)
-    return sha256(
-        b"".join(bytes(part) if isinstance(part, bytes) else repr(part).encode() for part in parts)
-    ).hexdigest()
+    return sha256(b"".join(map(_raw, (checkpoint.key, checkpoint.signature, checkpoint.doc)))).hexdigest()
+
+
+def _raw(part: object) -> bytes:
+    """What a column holds; one that was tampered with need not be bytes."""
+    return part if isinstance(part, bytes) else repr(part).encode()
 
 
 def position_of(checkpoint: CheckpointRow | None) -> Position:

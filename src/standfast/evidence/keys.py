@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import importlib.util
 import os
 import stat
 from hashlib import sha256
@@ -46,11 +47,7 @@ class Key:
 
 def available() -> bool:
     """Is the `evidence` extra installed?"""
-    try:
-        import cryptography.hazmat.primitives.asymmetric.ed25519  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("cryptography") is not None
 
 
 def fingerprint(public: bytes) -> str:
