@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.workloads import body, read_call
-from standfast import Done, Run, Runtime, agent, tool
+from standfast import Budget, Done, Run, Runtime, agent, tool
 from standfast.evidence.keys import load_public
 from standfast.evidence.notary import Notary
 from standfast.evidence.store_check import verify_store
@@ -47,7 +47,7 @@ async def look(seq: int) -> str:
     return read_call(seq)
 
 
-@agent("worker")
+@agent("worker", budget=Budget())  # without caps
 async def worker(run: Run[Work]) -> Done[float] | None:
     """A step: one read call, and a state of 2 KB that changes."""
     s = run.state

@@ -20,6 +20,8 @@ from standfast.evidence.store_check import verify_store
 
 FORGED = '"}]\n[0,9,9,[],{}]\n[["log",0,["00"]]]\n[{"type":"run_cancelled","status":"cancelled","by":"ana'
 
+FORBIDDEN = ("standfast.stores", "sqlite", "standfast.evidence", "Tx")
+
 
 @dataclass
 class Nothing:
@@ -73,10 +75,7 @@ async def test_a_step_is_given_nothing_that_reaches_the_store(tmp_path: Path) ->
             if name.startswith("_"):
                 continue
             kind = type(getattr(run, name))
-            if any(
-                word in f"{kind.__module__}.{kind.__name__}"
-                for word in ("standfast.stores", "sqlite", "standfast.evidence", "Tx")
-            ):
+            if any(word in f"{kind.__module__}.{kind.__name__}" for word in FORBIDDEN):
                 reached.append(name)
         return Done(len([name for name in dir(run) if not name.startswith("_")]))
 
