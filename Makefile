@@ -4,7 +4,7 @@ VENV    ?= .venv
 WORKERS ?= 2
 RUN     := $(VENV)/bin/python
 
-.PHONY: test demo show check format docs page bench bench-thinking bench-server soak clean
+.PHONY: test demo show check format docs page bench bench-thinking bench-server bench-record soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
 	$(RUN) -m tests.parts --workers $(WORKERS) --mcp1 $(VENV)-mcp1/bin/python
@@ -51,6 +51,10 @@ bench-thinking: $(VENV)-bench/.bench-installed
 # The server with real pages at it; chromium for the clicks.
 bench-server: $(VENV)/.test-installed
 	$(RUN) -m bench.server
+
+# What chain, signatures and redaction cost a step, and how long it takes to verify 100,000 events.
+bench-record: $(VENV)/.test-installed
+	$(RUN) -m bench.record
 
 soak: $(VENV)/.test-installed
 	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak

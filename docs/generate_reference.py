@@ -45,6 +45,7 @@ SECTIONS: dict[str, list[str]] = {
         *("Answer", "Accepted", "Refused", "TooLate"),
         *("Happened", "NotHappened", "CheckAgain", "Budget", "Spent"),
     ],
+    "Evidence": ["Notary", "Redactor", "Secret"],
     "Receipts": ["Receipt", "InFlight", "Undone", "Residue", "Mark"],
     "Events": ["Event", "TextDelta"],
 }
@@ -56,7 +57,7 @@ METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Log": ("append", "extend"),
     "Tool": ("parse", "schema", "result_schema"),
     "Toolbox": ("tools", "refresh"),
-    "Runtime": ("start", "handle", "list", "events", "halt", "lift", "halts"),
+    "Runtime": ("start", "handle", "list", "events", "halt", "lift", "halts", "forget", "signing"),
     "Handle": (),
     "OpenFrame": (),
 }

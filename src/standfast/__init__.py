@@ -6,6 +6,7 @@ from standfast.builtin_calls import ask, child, sleep
 from standfast.chat import Chat
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import (
+    AnchorFailed,
     BadReturn,
     BadTool,
     CallDenied,
@@ -18,6 +19,7 @@ from standfast.errors import (
     FramesOpen,
     Halted,
     KeyReused,
+    KeyUnusable,
     Misuse,
     NoAnswer,
     NotCalled,
@@ -45,6 +47,7 @@ from standfast.errors import (
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.evidence.notary import Notary
 from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
@@ -83,6 +86,7 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.redaction import Redactor, Secret
 from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
@@ -95,6 +99,7 @@ __all__ = [
     "Accepted",
     "Again",
     "Agent",
+    "AnchorFailed",
     "Answer",
     "BadReturn",
     "BadTool",
@@ -125,6 +130,7 @@ __all__ = [
     "Interruption",
     "Json",
     "KeyReused",
+    "KeyUnusable",
     "LLMAgent",
     "Log",
     "MailView",
@@ -137,6 +143,7 @@ __all__ = [
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "Notary",
     "OpenFrame",
     "OutsideACall",
     "Performed",
@@ -144,6 +151,7 @@ __all__ = [
     "Plan",
     "PlanItem",
     "Receipt",
+    "Redactor",
     "Refused",
     "RequestCut",
     "RequestRefused",
@@ -158,6 +166,7 @@ __all__ = [
     "Runtime",
     "Said",
     "SchemaTool",
+    "Secret",
     "Spent",
     "StackFull",
     "StandfastError",

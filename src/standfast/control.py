@@ -94,6 +94,8 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
                 raise used_for(ask.request_id, known)
             return _answers.validate_json(known[2])
     row = load(tx, id)
+    if row.doc.forgotten:
+        return Refused(f"run {id} {row.doc.forgotten}")
     if ask.if_seq is not None and row.seq != ask.if_seq:
         answer: Answer = Refused(f"the run has moved on: it is at seq {row.seq}, not {ask.if_seq}")
     else:

@@ -22,6 +22,8 @@ StandfastError
 │   ├── StoreFailed           disk full, read-only, I/O error
 │   ├── StoreDamaged          the file is not what was written
 │   └── StoreTooNew           written by a newer standfast
+├── KeyUnusable               the key that signs is missing, broken, or in other hands too
+├── AnchorFailed              an anchor outside the store did not take a checkpoint's hash
 ├── NoAnswer                  a model gave no answer that could be used
 ├── ProviderError             a model's provider did not answer (in standfast.models)
 ├── ToolServerFailed          a server of tools cannot be started, or does not speak its protocol
@@ -154,6 +156,14 @@ class StoreDamaged(StoreError):
 
 class StoreTooNew(StoreError):
     """The file was written by a newer standfast; it was not changed."""
+
+
+class KeyUnusable(StandfastError):
+    """The key that signs cannot be used; runs go on, unsigned."""
+
+
+class AnchorFailed(StandfastError):
+    """An anchor did not take a checkpoint's hash; it is tried again, and runs go on."""
 
 
 class NoAnswer(StandfastError):

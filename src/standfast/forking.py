@@ -31,6 +31,8 @@ def fork_run(
     reason: str,
 ) -> RunRow:
     """Write the fork; held as stale if what it builds on was undone, or belongs to a live run."""
+    if source.doc.forgotten:
+        raise Misuse(f"run {source.id} {source.doc.forgotten}", hint="fork another run")
     step = source.step if at is None else at
     found = tx.snapshot(source, step)
     if found is None:

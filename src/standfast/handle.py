@@ -401,6 +401,7 @@ class Handle(Generic[R]):
         """The state before a step (default: the current one): typed where the agent's code is known, else JSON."""
 
         def look(tx: Tx, row: RunRow) -> tuple[str, bytes, bool]:
+            _must_be_kept(row)
             found = tx.snapshot(row, step)
             if found is None:
                 raise Misuse(f"run {row.id} has no step {step}", hint=f"it is at step {row.step}")
@@ -426,12 +427,13 @@ class Handle(Generic[R]):
                 row = self._row()
                 rows = self._runs.read(lambda tx: tx.record(row.n, after))  # noqa: B023 - called at once
                 ended = False
-                for _, events in rows:
+                for seq, events in rows:
                     for event in events:
                         event.run = self.id
                         after = event.seq
                         yield event
                         ended = ended or isinstance(event, endings)
+                    after = seq  # also of a row whose content was deleted
                 if ended or (not rows and row.status in ENDED):
                     return
                 if rows:
@@ -470,6 +472,7 @@ class Handle(Generic[R]):
             hint = "fix the cause, then resume(); its last snapshot is kept" if found.error else "see view.waiting_for"
             text = found.error or found.waiting_for
             raise RunHeld(f"run {self.id} is {found.status}: {text}", view=found, traceback=found.traceback, hint=hint)
+        _must_be_kept(found)
         doc = found.doc
         if found.status == "cancelled":
             assert doc.receipt is not None
@@ -496,3 +499,9 @@ class Handle(Generic[R]):
                 if left <= 0:
                     raise TimeoutError(f"run {self.id} is still {self._row().status} after {timeout} s")
                 await waiter.wait(left)
+
+
+def _must_be_kept(row: RunRow) -> None:
+    """Misuse for a run whose content was deleted, with who deleted it and why."""
+    if row.doc.forgotten:
+        raise Misuse(f"run {row.id} {row.doc.forgotten}", hint="its events, state and result are gone for good")

@@ -226,6 +226,7 @@ class RunDoc:
     paused_for: float = 0.0
     ended_at: float | None = None
     forked_from: str | None = None
+    forgotten: str = ""  # when, by whom and why its content was deleted, in words
 
     @property
     def may_differ(self) -> bool:
@@ -393,6 +394,28 @@ class LeaseRow:
     pid: int
     started: str
     agents: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRow:
+    """A signed statement of where the records stood."""
+
+    n: int
+    at: float
+    doc: bytes
+    key: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """Where a run stood; `side` is the digest of what stands beside its record, if the run was at rest."""
+
+    run: str
+    status: str
+    seq: int
+    head: bytes
+    side: bytes | None
 
 
 documents: TypeAdapter[RunDoc] = TypeAdapter(RunDoc)

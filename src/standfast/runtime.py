@@ -23,12 +23,16 @@ from standfast.driving import Driving, announce
 from standfast.env import Env
 from standfast.errors import DuplicateAgent, Misuse, UnknownAgent, UnknownRun
 from standfast.events import Event
+from standfast.evidence.forgetting import forget
+from standfast.evidence.notary import Notary, NotaryState
+from standfast.evidence.signing import Signing
 from standfast.forking import fork_run
 from standfast.handle import Handle
 from standfast.hub import Hub
 from standfast.json_values import fingerprint
 from standfast.leases import LEASE_SECONDS, Lease, Others
-from standfast.records import Budget, Halt, RunView, Status
+from standfast.records import Answer, Budget, Halt, RunView, Status
+from standfast.redaction import Redactor, Secret, as_redactor
 from standfast.requests import made_once
 from standfast.rows import RunRow
 from standfast.starting import digest_of_start, start_once, state_for
@@ -60,6 +64,8 @@ class Runtime:
         connect: Connect = connect_sqlite,
         points: Points | None = None,
         lease_seconds: float = LEASE_SECONDS,
+        notary: Notary | bool = True,
+        redact: Redactor | Sequence[Secret | str] | bool = True,
     ) -> None:
         if concurrency is not None and concurrency < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
@@ -84,6 +90,15 @@ class Runtime:
         self._driving: Driving | None = None
         self._trouble = ""
         self._performed: dict[str, int] | None = None  # counts of bodies begun, for tests
+        self._signing = Signing(self._store, notary, drives=drive)
+        self._redactor = as_redactor(redact)
+        if self._redactor is not None:
+            self._store.redact = self._redactor.line
+
+    @property
+    def signing(self) -> NotaryState:
+        """Is what happens here signed for, up to where, and if not, why?"""
+        return self._signing.state
 
     @property
     def clock(self) -> Clock:
@@ -99,6 +114,9 @@ class Runtime:
             self._store.create()
         elif self._store.exists():
             self._store.read(lambda tx: tx.last_signal())
+        self._signing.open()
+        if self._redactor is not None:
+            self._redactor.key = self._signing.secret(b"redaction") or self._redactor.key
         thread = ControlThread(
             self._store,
             touched=self._touched,
@@ -133,6 +151,7 @@ class Runtime:
             loop,
             self._points,
             performed=self._performed,
+            redactor=self._redactor,
         )
         return Driving(env, self._others, self._concurrency, thread)
 
@@ -145,6 +164,7 @@ class Runtime:
         self._thread.stop()
         if self._driving is not None:
             self._driving.end()
+        await asyncio.to_thread(self._signing.close)  # it may wait for an anchor: the loop is not ours to block
         self._store.close()
         self._thread = None
 
@@ -290,6 +310,14 @@ class Runtime:
     async def halts(self, *, lifted: bool = False, verify: Verify | None = None) -> builtins.list[Halt]:
         """The halts that hold, oldest first; with `lifted`, every one there ever was."""
         return self.read(lambda tx: halts_in(tx, lifted=lifted, verify=verify)) if self._store.exists() else []
+
+    async def forget(
+        self, run: Handle[Any] | str, *, by: str | None = None, reason: str = "", route: str = ""
+    ) -> Answer:
+        """Delete the content of an ended run and its children; the chain keeps their hashes, the house who did it."""
+        id_ = run if isinstance(run, str) else run.id
+        Ask(by=by, reason=reason)
+        return await self.control(lambda tx: forget(tx, id_, by=by, reason=reason, route=route))
 
     # --- looking ----------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         labels=doc.labels,
         parent=row.parent,
         changed=doc.changed,
-        error=doc.error.text if doc.error else "",
+        error=doc.error.text if doc.error else f"run {row.id} {doc.forgotten}" if doc.forgotten else "",
         traceback=doc.error.traceback if doc.error else "",
         driver=row.holder or "",
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from standfast import events as ev
 from standfast.events import TextDelta
 from standfast.records import Channel
+from standfast.redaction import Stream
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,6 +30,7 @@ class Speech:
     unsaid: list[tuple[Channel, str]] = field(default_factory=list[tuple[Channel, str]])
     waiting: int = 0  # characters of `unsaid`
     timer: asyncio.TimerHandle | None = None
+    streams: dict[Channel, Stream] = field(default_factory=dict[Channel, Stream])  # without secrets
 
     def pieces(self) -> Iterator[tuple[Channel, str]]:
         """What is unsaid, in order, text of one channel in one piece."""
@@ -55,6 +57,16 @@ class Voice:
         if not text or flight.ended:
             return
         speech = flight.speech = flight.speech or Speech()
+        redactor = self._session.env.redactor
+        if redactor is not None:
+            stream = speech.streams.get(channel)
+            if stream is None:
+                stream = speech.streams[channel] = Stream(redactor)
+            text = stream.feed(text)
+        if text:
+            self._say(flight, speech, text, channel)
+
+    def _say(self, flight: Flight, speech: Speech, text: str, channel: Channel) -> None:
         offset = speech.said.get(channel, 0)
         speech.said[channel] = offset + len(text)
         hub = self._session.env.hub
@@ -63,9 +75,9 @@ class Voice:
         speech.unsaid.append((channel, text))
         speech.waiting += len(text)
         if speech.waiting >= FLUSH_CHARACTERS:
-            self.flush(flight)
+            self._write(flight, speech)
         elif speech.timer is None:
-            speech.timer = self._session.env.loop.call_later(FLUSH_SECONDS, self.flush, flight)
+            speech.timer = self._session.env.loop.call_later(FLUSH_SECONDS, self._write, flight, speech)
 
     def begin_anew(self, flight: Flight) -> None:
         """The call is tried again: what it says from now on stands in place of what it said."""
@@ -73,10 +85,16 @@ class Voice:
         flight.speech = None
 
     def flush(self, flight: Flight) -> None:
-        """Write what was said since the last flush."""
+        """Write all that was said since the last flush, for nothing more may come."""
         speech = flight.speech
         if speech is None:
             return
+        for channel, stream in speech.streams.items():
+            if rest := stream.finish():
+                self._say(flight, speech, rest, channel)
+        self._write(flight, speech)
+
+    def _write(self, flight: Flight, speech: Speech) -> None:
         if speech.timer is not None:
             speech.timer.cancel()
             speech.timer = None

@@ -62,6 +62,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "token": "tokens:token",
         "house": "tokens:house",
         "doctor": "doctor:doctor",
+        "verify": "verifying:verify",
+        "forget": "forgetting:forget",
         "model": "model:model",
     },
 }

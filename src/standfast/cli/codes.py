@@ -20,6 +20,8 @@ class Code(IntEnum):
     UNREACHABLE = 6  # the store or the server cannot be reached
     CANCELLED = 7  # the run that was waited for was cancelled
     FAILED = 8  # the run that was waited for failed
+    UNPROVED = 9  # what was to be verified holds together, but not everything is proved
+    BROKEN = 10  # what was to be verified is not what was written
     INTERRUPTED = 130  # Ctrl-C
 
 

@@ -43,6 +43,12 @@ from standfast.server.serving import serve as serve_until_stopped
     type=click.IntRange(0, 65535),
     help="A port of this machine for halts, beside the socket STORE.halt; its token is $STANDFAST_HALT_TOKEN.",
 )
+@click.option(
+    "--anchor",
+    multiple=True,
+    metavar="file:PATH|syslog|cmd:COMMAND",
+    help="Where the hash of each signed checkpoint is kept, outside the store; may be given again.",
+)
 @click.option("--lease", type=click.FloatRange(min=1), default=10.0, show_default=True, help="Seconds of a lease.")
 @click.option(
     "--stop-deadline",
@@ -66,6 +72,7 @@ def serve(
     allow_origin: tuple[str, ...],
     notify: str | None,
     halt_port: int | None,
+    anchor: tuple[str, ...],
     lease: float,
     stop_deadline: float,
 ) -> None:
@@ -91,6 +98,7 @@ def serve(
         notify=notify,
         halt_port=halt_port,
         halt_token=os.environ.get("STANDFAST_HALT_TOKEN") or None,
+        anchors=anchor,
         lease_seconds=lease,
         stop_seconds=stop_deadline,
         tell=click.echo,

@@ -242,6 +242,7 @@ async def readyz(surface: Surface, actor: Actor, __: Request) -> Response:
     ready, about = surface.workers.readiness() if surface.workers is not None else (True, {})
     if surface.feeds.trouble:
         ready, about = False, {**about, "store": surface.feeds.trouble}
+    about = {**about, "record": surface.runs.signing.told()}
     if actor.scope is not None or not has(actor, "view"):
         about = {}  # who works on what is not theirs to know
     if not ready:

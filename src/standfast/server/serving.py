@@ -17,7 +17,9 @@ from typing import Any
 
 import uvicorn
 
-from standfast.errors import Misuse
+from standfast.errors import KeyUnusable, Misuse
+from standfast.evidence.keys import load_or_make
+from standfast.evidence.notary import Notary
 from standfast.leases import LEASE_SECONDS
 from standfast.runtime import Runtime
 from standfast.server.app import control_app
@@ -54,6 +56,7 @@ class Settings:
     notify: str | None = None
     halt_port: int | None = None
     halt_token: str | None = None
+    anchors: Sequence[str] = ()
     lease_seconds: float = LEASE_SECONDS
     stop_seconds: float = STOP_SECONDS
     tell: Callable[[str], None] = log.info
@@ -108,6 +111,17 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _notary(settings: Settings) -> Notary | bool:
+    """Signs what is done here beside the workers; without a key, only if no anchor was asked for."""
+    if settings.anchors:
+        return Notary(anchors=settings.anchors)
+    try:
+        return Notary(key=load_or_make(settings.store.absolute()))
+    except KeyUnusable as error:
+        settings.tell(f"the record is not signed: {error}")
+        return False
+
+
 class _Server(uvicorn.Server):
     """Leaves signals to us: SIGTERM and Ctrl-C are an orderly end, not a death by signal."""
 
@@ -126,7 +140,7 @@ async def serve(settings: Settings) -> None:
     going = asyncio.Event()
     listening = _listen(settings.host, settings.port)
     port: int = listening.getsockname()[1]
-    async with Runtime(store, drive=False) as runs:
+    async with Runtime(store, drive=False, notary=_notary(settings)) as runs:
         own_reader = Reader(runs, 1)
         pool = Pool(
             *(runs, own_reader, store, settings.agents, settings.workers),
