@@ -85,7 +85,8 @@ from standfast.runtime import Runtime
 from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
 from standfast.toolbox import Toolbox
-from standfast.transcripts import Said
+from standfast.transcripts import Mark, Said
+from standfast.tripwire import Tripwire
 
 __all__ = [
     "Accepted",
@@ -122,6 +123,7 @@ __all__ = [
     "LLMAgent",
     "Log",
     "MailView",
+    "Mark",
     "Message",
     "Misuse",
     "Need",
@@ -164,6 +166,7 @@ __all__ = [
     "Tool",
     "ToolServerFailed",
     "Toolbox",
+    "Tripwire",
     "Undone",
     "UnknownAgent",
     "UnknownRun",

@@ -20,7 +20,7 @@ When = Literal["now", "next", "later"]
 PlanStatus = Literal["queued", "running", "done", "dropped"]
 MailKind = Literal["redirect", "message", "order"]
 Channel = Literal["text", "reasoning", "tool_call"]
-NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
+NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged", "tripwire"]
 
 Status = Literal["queued", "running", "pausing", "paused", "cancelling", "cancelled", "done", "failed"]
 LIVE: tuple[Status, ...] = ("queued", "running", "pausing", "paused", "cancelling")

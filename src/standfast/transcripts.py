@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.guarding import Action, TripKind
+from standfast.records import Channel
 from standfast.rows import RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a call gave its instructions away; `withheld` is what a tripwire kept in, for whoever reads the store."""
+
+    channel: Channel
+    kind: TripKind
+    variant: str
+    start: int
+    end: int
+    action: Action
+    held_back: int = 0
+    withheld: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +35,7 @@ class Said:
     reasoning: str = ""
     tool: str = ""
     attempt: int = 0
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(slots=True)
@@ -28,6 +45,7 @@ class _Try:
     text: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
     partial: bool = True
+    marks: dict[tuple[Channel, int], Mark] = field(default_factory=dict[tuple[Channel, int], "Mark"])
 
 
 def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
@@ -45,6 +63,8 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
                     tools[event.call] = event.tool
                 elif isinstance(event, ev.TextFlushed):
                     _add(event, tries, last)
+                elif isinstance(event, ev.TripwireTripped):
+                    _mark(event, row, tries, last)
                 elif isinstance(event, ev.CallFinished):
                     whole.add(event.call)
                 elif isinstance(event, ev.Replied):
@@ -53,8 +73,29 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
     for call in whole & last.keys():  # the text of one commit stands behind the end of its call
         last[call].partial = False
     return [
-        Said(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt) for t in tries
+        Said(
+            *(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt),
+            tuple(t.marks.values()),
+        )
+        for t in tries
     ]
+
+
+def for_clients(said: list[Said]) -> list[Said]:
+    """The same without what a tripwire has kept in."""
+    return [replace(one, marks=tuple(replace(mark, withheld="") for mark in one.marks)) for one in said]
+
+
+def _mark(event: ev.TripwireTripped, row: RunRow, tries: list[_Try], last: dict[str, _Try]) -> None:
+    known = last.get(event.call)
+    if known is None or known.attempt != event.attempt:  # it has said nothing that a transcript shows
+        known = last[event.call] = _Try(event.call, event.attempt)
+        tries.append(known)
+    where = (event.call, event.attempt, event.channel, event.start)
+    kept = "".join(w.text for w in row.doc.withheld if (w.call, w.attempt, w.channel, w.start) == where)
+    known.marks[event.channel, event.start] = Mark(
+        *(event.channel, event.kind, event.variant, event.start, event.end, event.action, event.held_back, kept)
+    )
 
 
 def _add(event: ev.TextFlushed, tries: list[_Try], last: dict[str, _Try]) -> None:

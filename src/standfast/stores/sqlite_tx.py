@@ -22,7 +22,7 @@ from standfast.stores.queries import queries
 _Q = queries()
 _APPEND = _Q["append"]
 _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
-_NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
+_NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop", "tripwire"})
 _SIGNALS_KEPT = 10_000
 _HAS_LABEL = "EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)"
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too

@@ -18,7 +18,7 @@ from standfast.verbs.cancelling import cancel_one, withdraw_questions
 
 ENDED_BY_A_REWIND: tuple[Hold, ...] = (
     *("asks", "in_doubt", "stale", "diverged"),
-    *("error", "waiting", "budget", "loop"),
+    *("error", "waiting", "budget", "loop", "tripwire"),
 )
 
 
