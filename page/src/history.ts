@@ -1,6 +1,6 @@
 // What a run has done, for looking at: its calls, what they said, its steps and pauses as spans of
 // time, and the record itself. Grows with the record; one event costs the same however long it is.
-import type { CallStarted, Event, JsonValue, Receipt, TextDelta } from "./types.gen";
+import type { CallStarted, Event, JsonValue, Receipt, TextDelta, TripwireTripped } from "./types.gen";
 import type { Status } from "./reduce";
 
 export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "in_doubt" | "undone" | "denied";
@@ -25,7 +25,11 @@ export interface CallInfo {
   text: string;
   reasoning: string;
   durable: number; // how much of `text` is in the record; the rest is live and may be lost
+  marks: Mark[]; // where it gave its instructions away
 }
+
+/** A span that a tripwire has marked; places count characters, not UTF-16 units. */
+export type Mark = Pick<TripwireTripped, "channel" | "kind" | "variant" | "start" | "end" | "action" | "held_back">;
 
 export interface Span {
   kind: "step" | "paused" | "pausing" | "cancelling";
@@ -135,6 +139,11 @@ export class History {
       case "text_flushed":
         this.flushed(event);
         return;
+      case "tripwire_tripped": {
+        const call = this.call(event.call);
+        call.marks = [...call.marks.filter((m) => m.channel !== event.channel || m.start !== event.start), event];
+        return;
+      }
       case "replied":
         this.replies.push({ at: event.at, text: event.text, lines: event.lines });
         return;
@@ -153,13 +162,14 @@ export class History {
     const call = this.call(event.call);
     Object.assign(call, {
       tool: event.tool, effect: event.effect, title: event.title, why: event.why, args: event.args, step: this.step,
-      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "",
+      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "", marks: [],
       startedAt: event.at,
     });
   }
 
   private flushed(event: Extract<Event, { type: "text_flushed" }>): void {
     const call = this.call(event.call);
+    if (!event.offset) call.marks = call.marks.filter((m) => m.channel !== event.channel); // said anew
     if (event.channel === "reasoning") {
       call.reasoning = settled(call.reasoning, event.offset, event.text);
     } else if (event.channel === "text") {
@@ -181,7 +191,7 @@ export class History {
       call = {
         id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
         state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
-        text: "", reasoning: "", durable: 0,
+        text: "", reasoning: "", durable: 0, marks: [],
       };
       this.calls.set(id, call);
     }
@@ -226,4 +236,20 @@ export function settled(text: string, offset: number, more: string): string {
   const end = offset + more.length;
   const ahead = text.startsWith(more, offset) ? text.slice(end) : "";
   return text.slice(0, offset) + more + ahead;
+}
+
+/** Text in pieces, those that are marked and those that are not. */
+export function pieces(text: string, marks: Mark[]): { text: string; mark: Mark | null }[] {
+  const letters = Array.from(text);
+  const out: { text: string; mark: Mark | null }[] = [];
+  let at = 0;
+  for (const mark of [...marks].sort((a, b) => a.start - b.start)) {
+    const from = Math.max(at, Math.min(mark.start, letters.length));
+    const to = Math.max(from, Math.min(mark.end, letters.length));
+    if (from > at) out.push({ text: letters.slice(at, from).join(""), mark: null });
+    if (to > from) out.push({ text: letters.slice(from, to).join(""), mark });
+    at = to;
+  }
+  if (at < letters.length) out.push({ text: letters.slice(at).join(""), mark: null });
+  return out;
 }

@@ -15,6 +15,7 @@ from tests.frames import test_messages as messages
 from tests.frames import test_taking_over as taking_over
 from tests.races.sim import Node, Sim, simulate
 from tests.races.zoo import PAUSES, Op, Work, worker
+from tests.tripwire import test_runs as tripwires
 
 from standfast import Accepted, Budget, CheckAgain, Done, Handle, NotHappened, Run, Runtime, agent, tool
 from standfast.stores.chain import link
@@ -296,3 +297,11 @@ def a_taken_run_stands_still() -> None:
 def what_was_kept_back_is_read_before_the_end() -> None:
     """A message that had to wait for the stack owes the run a turn (R22)."""
     asyncio.run(messages.test_later_is_read_before_the_run_ends_although_it_read_no_mail_before())
+
+
+def a_trip_ends_the_call() -> None:
+    asyncio.run(tripwires.test_pause_closes_the_stream_and_holds_the_run_with_a_need(tripwires.LEAK, "text"))
+
+
+def a_resume_lets_a_tripped_call_pass() -> None:
+    asyncio.run(tripwires.test_resume_lets_the_call_pass_marked_and_only_that_call())

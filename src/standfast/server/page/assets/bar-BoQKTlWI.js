@@ -1,4 +1,4 @@
-import{E as e,S as t,_ as n,b as r,c as i,f as a,g as o,h as s,i as c,l,n as u,p as d,s as f,u as p,v as m,x as h}from"./client-B4Fr7BiD.js";var g=`
+import{E as e,S as t,_ as n,b as r,c as i,f as a,g as o,h as s,i as c,l,n as u,p as d,s as f,u as p,v as m,x as h}from"./client-DUkD9xys.js";var g=`
 :host { display: block; color-scheme: inherit;
   --_bg: var(--standfast-bg, light-dark(#ffffff, #1b1d20));
   --_fg: var(--standfast-fg, light-dark(#1c1d1f, #eceae5));
