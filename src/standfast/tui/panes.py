@@ -175,5 +175,6 @@ class Panes(Vertical):
 def _spoken(output: str) -> Text:
     text = Text()
     for line in output.splitlines():
-        text.append(f"{line}\n", style="bold cyan" if line.startswith("── ") else "")
+        style = "bold cyan" if line.startswith("── ") else "red" if line.startswith("! tripwire: ") else ""
+        text.append(f"{line}\n", style=style)
     return text
