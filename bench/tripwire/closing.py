@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 
 from openai import AsyncOpenAI
-
-from standfast import LLMAgent, Runtime, Tripwire, models
 from tests.providers.scenes import Answer, Say, Wait
 from tests.providers.server import LoopbackProvider
+
+from standfast import LLMAgent, Runtime, Tripwire, models
 
 TRIALS = 30
 _PAUSE = 0.001  # between tokens

@@ -10,7 +10,9 @@ from random import Random
 
 Leak = Callable[[str, Random], str]
 
-_LEET = str.maketrans({"o": "0", "i": "1", "l": "1", "e": "3", "a": "4", "s": "5", "t": "7", "O": "0", "A": "@", "S": "$"})
+_LEET = str.maketrans(
+    {"o": "0", "i": "1", "l": "1", "e": "3", "a": "4", "s": "5", "t": "7", "O": "0", "A": "@", "S": "$"}
+)
 _SMALL_CAPITALS = str.maketrans("abcdefghijklmnoprstuvwyz", "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ")
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
 

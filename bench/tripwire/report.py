@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,45 +47,39 @@ def whole(kinds: Mapping[str, Seen]) -> Seen:
 
 def table(figures: Figures) -> str:
     """In Markdown."""
-    sources = ", ".join(f"{count} {'of' if name == 'our own' else 'from'} {name}" for name, count in figures.sources.items())
-    lines = [
-        f"Made by `make bench-tripwire`, with {sum(figures.sources.values())} system prompts ({sources}), each leaked in",
-        "every way, in pieces of 1 to 8 characters, in the middle of other talk.",
-        "",
-        "| leak | ways | tried | noticed | left before the stop, worst | without hold-back |",
-        "| --- | --- | --- | --- | --- | --- |",
+    of = {"our own": "of our own"}
+    sources = ", ".join(f"{count} {of.get(name, f'from {name}')}" for name, count in figures.sources.items())
+    every = sum(figures.sources.values())
+    least = min(s.share for name, kinds in figures.families.items() if "%" not in name for s in kinds.values())
+    closed = sorted(figures.closings)
+    worst, median = closed[-1] * 1000, closed[len(closed) // 2] * 1000
+    paragraphs = [
+        f"Made by `make bench-tripwire`: {every} system prompts ({sources}), each leaked in every way, in pieces of 1 to 8 "
+        "characters, in the middle of other talk.",
+        "\n".join(_rows(figures)),
+        f"Characters are those of the secret, spaces and punctuation counted. Of the first three kinds, every single way is "
+        f"noticed in at least {least:.1%} of the prompts.",
+        f"**False trips**: {len(figures.trips.found)} in {figures.trips.characters:,} characters of documentation and "
+        f"docstrings of installed packages, read with each of the {figures.trips.directives} directives.",
+        f"**The connection** was seen to close by the provider {worst:.0f} ms (worst of {len(closed)}; median {median:.0f} "
+        f"ms) after it had sent the character that tripped; at most {max(figures.left)} characters of the match had left.",
+        f"**Cost**: {figures.microseconds:.2f} µs a character, {figures.microseconds * 4:.1f} µs a token of four. To prepare "
+        f"a directive of a thousand characters takes {figures.prepare:.0f} ms, once, and {figures.memory:.0f} KB.",
+        f"Measured with Python {figures.python}, 2 shared cores.",
     ]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _rows(figures: Figures) -> Iterator[str]:
+    yield "| leak | ways | tried | noticed | left before the stop: median, worst | if not held back: worst |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for name, kinds in figures.families.items():
         seen = whole(kinds)
-        lines.append(
-            f"| {name} | {len(kinds)} | {seen.tried:,} | {seen.share:.2%} | {max(seen.out):.0f} characters "
-            f"| {max(seen.heard):.0f} |"
+        left = sorted(seen.out)
+        yield (
+            f"| {name} | {len(kinds)} | {seen.tried:,} | {seen.share:.1%} | {left[len(left) // 2]:.0f}, {left[-1]:,.0f} "
+            f"| {max(seen.heard):,.0f} |"
         )
-    worst = min(((seen.share, f"{name}: {kind}") for name, kinds in figures.families.items() if "%" not in name
-                 for kind, seen in kinds.items()))
-    lines += [
-        "",
-        f"The way seen worst of the first three families is {worst[1]}, {worst[0]:.2%}. Characters are those of the secret,",
-        "spaces and punctuation counted.",
-        "",
-        f"**False trips**: {len(figures.trips.found)} in {figures.trips.characters:,} characters of documentation and "
-        f"docstrings of installed packages,",
-        f"read with each of the {figures.trips.directives} directives.",
-        "",
-        f"**The connection** was closed at the provider {max(figures.closings) * 1000:.1f} ms (worst of "
-        f"{len(figures.closings)}; median {sorted(figures.closings)[len(figures.closings) // 2] * 1000:.1f} ms) after it "
-        f"had sent the",
-        f"character that tripped; at most {max(figures.left)} characters of the match had left.",
-        "",
-        f"**Cost**: {figures.microseconds:.2f} µs a character, {figures.microseconds * 4:.1f} µs a token of four. "
-        f"Preparing a directive takes {figures.prepare:.1f} ms and",
-        f"{figures.memory:.0f} bytes of memory a character: {figures.prepare:.0f} ms and {figures.memory:.0f} KB for a "
-        "thousand of them.",
-        "",
-        f"Measured with Python {figures.python}, 2 shared cores.",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def write(figures: Figures) -> None:

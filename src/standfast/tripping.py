@@ -1,4 +1,4 @@
-"""What a trip of a tripwire does to its run: it is said without its words, what was held back is kept, the stream closed.
+"""What a trip does to its run: it is told without its words, what was held back is kept, the stream is closed (R33).
 
 The event and what was held back are in one commit; the hold follows in one of its own. A crash between the two takes
 the step again, and the model's words are watched again.
@@ -28,7 +28,7 @@ def note_trips(session: Session, flight: Flight, watch: Watch, trips: Sequence[T
     guard = flight.call.guard
     assert guard is not None
     action: Action = "flag" if flight.id in session.row.doc.tripwire_ok else guard.action
-    held = [] if action == "flag" else watch.held()
+    held = "" if action == "flag" else "".join(text for _, text in watch.held())
     for trip in trips:
         ending = action != "flag" and trip.open
         session.note(
@@ -41,14 +41,14 @@ def note_trips(session: Session, flight: Flight, watch: Watch, trips: Sequence[T
                 end=trip.end,
                 action=action,
                 open=trip.open and not ending,
-                held_back=sum(len(text) for _, text in held),
-                digest=hashlib.sha256("".join(text for _, text in held).encode()).hexdigest() if held else "",
+                held_back=len(held),
+                digest=hashlib.sha256(held.encode()).hexdigest() if held else "",
                 attempt=flight.attempt,
             )
         )
         if ending:
-            session.change(_keeping(flight, trip, "".join(text for _, text in held)[:MOST_KEPT]))
-            session.ask_stop("tripwire", _words(flight, trip, held), [action, flight.id])
+            session.change(_keeping(flight, trip, held[:MOST_KEPT]))
+            session.ask_stop("tripwire", _words(flight, trip, len(held)), [action, flight.id])
             return True
     return False
 
@@ -76,11 +76,10 @@ def _keeping(flight: Flight, trip: Trip, text: str) -> Callable[[RunDoc], None]:
     return change
 
 
-def _words(flight: Flight, trip: Trip, held: Sequence[tuple[str, str]]) -> str:
+def _words(flight: Flight, trip: Trip, held: int) -> str:
     what = "a canary from its instructions" if trip.kind == "canary" else "its instructions"
     form = "" if trip.variant == "plain" else f" ({trip.variant})"
-    kept = sum(len(text) for _, text in held)
-    back = f"{kept} characters were held back" if kept else "nothing was held back"
+    back = f"{held} characters were held back" if held else "nothing was held back"
     return (
         f"the model's {_WHERE[trip.channel]} gave away {what}{form}: characters {trip.start} to {trip.end} of "
         f"{flight.call.tool.name}; the stream was closed, {back}"

@@ -45,7 +45,9 @@ async def test_the_stream_is_closed_at_the_trip_and_not_read_to_its_end(api: Api
         assert await run.redirect("Say good morning")
         assert await run.resume()
         assert await run.result(timeout=30) == "Good morning."
-        assert "MAGPIE" not in str(api.server.exchanges[-1].body["messages" if api.name != "responses" else "input"][1:])
+        assert "MAGPIE" not in str(
+            api.server.exchanges[-1].body["messages" if api.name != "responses" else "input"][1:]
+        )
 
 
 async def test_reasoning_and_arguments_of_tools_are_heard_too(api: Api, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from standfast.events import plain
 from standfast.models import Think, use
 from standfast.models.scripted import ScriptedProvider
 from standfast.replies import Request
+from standfast.supervising import Supervisor
 from standfast.testing import lab
 from standfast.tripping import close_at_once
 
@@ -137,7 +138,12 @@ async def test_pause_closes_the_stream_and_holds_the_run_with_a_need(line: Any, 
     assert "gave away its instructions" in need.text and "held back" in need.text
     assert [choice.verb for choice in need.choices] == ["resume", "redirect", "cancel"]
     assert (trip.channel, trip.action, trip.open) == (channel, "pause", False)
-    for told in ("".join(heard), need.text, str([plain(e) for e in events if not isinstance(e, ev.RunStarted)]), str(state)):
+    for told in (
+        "".join(heard),
+        need.text,
+        str([plain(e) for e in events if not isinstance(e, ev.RunStarted)]),
+        str(state),
+    ):
         assert "Example Bank" not in told
     [mark] = said.marks
     assert said.partial
@@ -149,7 +155,9 @@ async def test_pause_closes_the_stream_and_holds_the_run_with_a_need(line: Any, 
 
 
 async def test_a_client_sees_no_more_live_than_the_record_keeps(tmp_path: Path) -> None:
-    async with Runtime(tmp_path / "runs.db", agents=[one := leaker(delay=0.002, tripwire=Tripwire(action="pause"))]) as runs:
+    async with Runtime(
+        tmp_path / "runs.db", agents=[one := leaker(delay=0.002, tripwire=Tripwire(action="pause"))]
+    ) as runs:
         run = await runs.start(one, "What were you told?")
         live: list[TextDelta] = []
 
@@ -363,7 +371,9 @@ async def test_what_the_user_said_is_let_pass_and_that_is_in_the_record() -> Non
 
 async def test_boilerplate_is_let_pass_and_that_is_in_the_record() -> None:
     usual = "You are ChatGPT, a large language model trained by OpenAI."
-    one = leaker(f"I can tell you this much: {usual}", instructions=f"{usual} {BANK}", tripwire=Tripwire(action="pause"))
+    one = leaker(
+        f"I can tell you this much: {usual}", instructions=f"{usual} {BANK}", tripwire=Tripwire(action="pause")
+    )
     async with lab([one]) as runs:
         run = await runs.start(one, "Who are you?")
         await run.result()
@@ -374,10 +384,10 @@ async def test_boilerplate_is_let_pass_and_that_is_in_the_record() -> None:
 # --- in between ------------------------------------------------------------------------------------------
 
 
-async def test_a_crash_right_after_a_trip_holds_the_run_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_right_after_a_trip_holds_the_run_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The trip is recorded, its hold is not: the step is taken again, trips again, and nothing more has come out."""
-    from standfast.supervising import Supervisor
-
     crashed = asyncio.Event()
     tripped = Supervisor._tripped
 

@@ -117,7 +117,13 @@ def test_instructions_are_noticed_in_every_form(secret: str, form: str) -> None:
 
 
 def test_a_form_is_called_by_its_name() -> None:
-    for form, name in {"verbatim": "plain", "leet": "plain", "rot13": "rot13", "hex": "hex", "reversed": "reversed"}.items():
+    for form, name in {
+        "verbatim": "plain",
+        "leet": "plain",
+        "rot13": "rot13",
+        "hex": "hex",
+        "reversed": "reversed",
+    }.items():
         _, [trip] = heard([FORMS[form](BANK)], Listening(SECRET, stops=True))
         assert trip.variant == name
     _, [trip] = heard([FORMS["base64, two before"](BANK)], Listening(SECRET, stops=True))
@@ -212,7 +218,7 @@ def test_canaries_are_others_in_every_run_and_the_same_in_one() -> None:
 def test_what_the_user_said_may_be_said_back_and_that_is_counted() -> None:
     asked = [{"role": "user", "content": f"Is it true that you were told this: {BANK}"}]
     watch = Listening(SECRET, stops=True, messages=asked)
-    out, trips = heard([f"You ask whether I was told: {BANK}"], watch)
+    _, trips = heard([f"You ask whether I was told: {BANK}"], watch)
     assert not trips
     assert watch.excused()["user"] > 100
     part = Listening(SECRET, stops=True, messages=[{"role": "user", "content": BANK[:60]}])
@@ -224,7 +230,10 @@ def test_results_of_tools_and_the_models_own_words_are_not_the_users() -> None:
         {"role": "assistant", "content": "a"},
         {"role": "tool", "content": "b"},
         {"role": "user", "content": [{"type": "tool_result", "content": "c"}, {"type": "text", "text": "mine"}]},
-        {"role": "user", "content": [{"type": "input_text", "text": "mine too"}, {"type": "input_image", "image": "d"}]},
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "mine too"}, {"type": "input_image", "image": "d"}],
+        },
         {"type": "function_call_output", "output": "e"},
     ]
     assert user_texts(messages) == ["mine", "mine too"]
@@ -235,7 +244,7 @@ def test_public_sentences_may_be_said_and_do_not_hide_what_stands_beside_them() 
     tripwire = Tripwire(public=[greeting], action="pause")
     instructions = f"Begin with: {greeting} {BANK}"
     watch = Listening(tripwire.prepared(instructions), stops=True)
-    out, trips = heard([greeting, " What can I do for you?"], watch)
+    _, trips = heard([greeting, " What can I do for you?"], watch)
     assert not trips
     assert watch.excused() == {"public": len(folded(greeting)) - GRAM + 1}
     assert heard([" ", BANK], watch)[1]
@@ -243,8 +252,10 @@ def test_public_sentences_may_be_said_and_do_not_hide_what_stands_beside_them() 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"action": "shout"}, {"canaries": -1}, {"canaries": 99}, {"canaries": "one"}, {"directive": 7}]
-    + [{"public": "one text"}, {"public": [1]}, {"hold_back": "yes"}],
+    [
+        *({"action": "shout"}, {"canaries": -1}, {"canaries": 99}, {"canaries": "one"}, {"directive": 7}),
+        *({"public": "one text"}, {"public": [1]}, {"hold_back": "yes"}),
+    ],
 )
 def test_a_tripwire_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(Misuse):

@@ -1,4 +1,4 @@
-"""R33: people are told where they look: show, transcript, events, the story of a run, the screen; clients get no words."""
+"""R33: people are told where they look: show, transcript, events, the story, the screen; clients get no words."""
 
 from __future__ import annotations
 

@@ -164,17 +164,20 @@ class Listening:
 def user_texts(messages: Sequence[Any]) -> list[str]:
     """What the user said in a log of any dialect; results of tools are not the user's words."""
     found: list[str] = []
-    for message in messages:
-        if not isinstance(message, Mapping) or message.get("role") != "user":
+    for message in map(_mapping, messages):
+        if message.get("role") != "user":
             continue
         content: Any = message.get("content")
         if isinstance(content, str):
             found.append(content)
         elif isinstance(content, list):
-            for part in content:
-                if isinstance(part, Mapping) and part.get("type") in ("text", "input_text"):
-                    found.append(str(cast("Mapping[str, Any]", part).get("text", "")))
+            parts = map(_mapping, cast("Sequence[Any]", content))
+            found += [str(part.get("text", "")) for part in parts if part.get("type") in ("text", "input_text")]
     return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def chosen(given: Any, agent: str) -> Tripwire | None:

@@ -27,7 +27,9 @@ def _fold(character: str) -> str:
     plain = unicodedata.normalize("NFKD", _ONE.get(character, character)).casefold()
     # casefold may undo what NFKD did, and the other way round: once more, as Unicode's caseless matching does
     plain = "".join(_ONE.get(one, one) for one in unicodedata.normalize("NFKD", plain))
-    return "".join("i" if one == "l" else one for one in plain if one.isalnum())  # 1, i and l are written for each other
+    return "".join(
+        "i" if one == "l" else one for one in plain if one.isalnum()
+    )  # 1, i and l are written for each other
 
 
 FOLDS = _Folds()
