@@ -54,17 +54,18 @@ def table(figures: Figures) -> str:
     closed = sorted(figures.closings)
     worst, median = closed[-1] * 1000, closed[len(closed) // 2] * 1000
     paragraphs = [
-        f"Made by `make bench-tripwire`: {every} system prompts ({sources}), each leaked in every way, in pieces of 1 to 8 "
-        "characters, in the middle of other talk.",
+        f"Made by `make bench-tripwire`: {every} system prompts ({sources}), each leaked in every way, in pieces of "
+        "1 to 8 characters, in the middle of other talk.",
         "\n".join(_rows(figures)),
-        f"Characters are those of the secret, spaces and punctuation counted. Of the first three kinds, every single way is "
-        f"noticed in at least {least:.1%} of the prompts.",
+        f"Characters are those of the secret, spaces and punctuation counted. Of the first three kinds, every way "
+        f"is noticed in at least {least:.1%} of the prompts.",
         f"**False trips**: {len(figures.trips.found)} in {figures.trips.characters:,} characters of documentation and "
         f"docstrings of installed packages, read with each of the {figures.trips.directives} directives.",
-        f"**The connection** was seen to close by the provider {worst:.0f} ms (worst of {len(closed)}; median {median:.0f} "
-        f"ms) after it had sent the character that tripped; at most {max(figures.left)} characters of the match had left.",
-        f"**Cost**: {figures.microseconds:.2f} µs a character, {figures.microseconds * 4:.1f} µs a token of four. To prepare "
-        f"a directive of a thousand characters takes {figures.prepare:.0f} ms, once, and {figures.memory:.0f} KB.",
+        f"**The connection** was seen to close by the provider {worst:.0f} ms (worst of {len(closed)}; median "
+        f"{median:.0f} ms) after it had sent the character that tripped; at most {max(figures.left)} characters of the "
+        "match had left.",
+        f"**Cost**: {figures.microseconds:.2f} µs a character, {figures.microseconds * 4:.1f} µs a token of four. To "
+        f"prepare a directive of a thousand characters takes {figures.prepare:.0f} ms, once, and {figures.memory:.0f} KB.",
         f"Measured with Python {figures.python}, 2 shared cores.",
     ]
     return "\n\n".join(paragraphs) + "\n"
@@ -76,8 +77,9 @@ def _rows(figures: Figures) -> Iterator[str]:
     for name, kinds in figures.families.items():
         seen = whole(kinds)
         left = sorted(seen.out)
+        median, worst = left[len(left) // 2], left[-1]
         yield (
-            f"| {name} | {len(kinds)} | {seen.tried:,} | {seen.share:.1%} | {left[len(left) // 2]:.0f}, {left[-1]:,.0f} "
+            f"| {name} | {len(kinds)} | {seen.tried:,} | {seen.share:.1%} | {median:,.0f}, {worst:,.0f} "
             f"| {max(seen.heard):,.0f} |"
         )
 
