@@ -65,7 +65,8 @@ def table(figures: Figures) -> str:
         f"{median:.0f} ms) after it had sent the character that tripped; at most {max(figures.left)} characters of the "
         "match had left.",
         f"**Cost**: {figures.microseconds:.2f} µs a character, {figures.microseconds * 4:.1f} µs a token of four. To "
-        f"prepare a directive of a thousand characters takes {figures.prepare:.0f} ms, once, and {figures.memory:.0f} KB.",
+        f"prepare a directive of a thousand characters takes {figures.prepare:.0f} ms, once, and "
+        f"{figures.memory:.0f} KB.",
         f"Measured with Python {figures.python}, 2 shared cores.",
     ]
     return "\n\n".join(paragraphs) + "\n"
