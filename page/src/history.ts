@@ -25,11 +25,11 @@ export interface CallInfo {
   text: string;
   reasoning: string;
   durable: number; // how much of `text` is in the record; the rest is live and may be lost
-  marks: Mark[]; // where it gave its instructions away
+  trips: Trip[]; // where it gave its instructions away
 }
 
 /** A span that a tripwire has marked; places count characters, not UTF-16 units. */
-export type Mark = Pick<TripwireTripped, "channel" | "kind" | "variant" | "start" | "end" | "action" | "held_back">;
+export type Trip = Pick<TripwireTripped, "channel" | "kind" | "variant" | "start" | "end" | "action" | "held_back">;
 
 export interface Span {
   kind: "step" | "paused" | "pausing" | "cancelling";
@@ -141,7 +141,7 @@ export class History {
         return;
       case "tripwire_tripped": {
         const call = this.call(event.call);
-        call.marks = [...call.marks.filter((m) => m.channel !== event.channel || m.start !== event.start), event];
+        call.trips = [...call.trips.filter((m) => m.channel !== event.channel || m.start !== event.start), event];
         return;
       }
       case "replied":
@@ -162,14 +162,14 @@ export class History {
     const call = this.call(event.call);
     Object.assign(call, {
       tool: event.tool, effect: event.effect, title: event.title, why: event.why, args: event.args, step: this.step,
-      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "", marks: [],
+      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "", trips: [],
       startedAt: event.at,
     });
   }
 
   private flushed(event: Extract<Event, { type: "text_flushed" }>): void {
     const call = this.call(event.call);
-    if (!event.offset) call.marks = call.marks.filter((m) => m.channel !== event.channel); // said anew
+    if (!event.offset) call.trips = call.trips.filter((m) => m.channel !== event.channel); // said anew
     if (event.channel === "reasoning") {
       call.reasoning = settled(call.reasoning, event.offset, event.text);
     } else if (event.channel === "text") {
@@ -191,7 +191,7 @@ export class History {
       call = {
         id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
         state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
-        text: "", reasoning: "", durable: 0, marks: [],
+        text: "", reasoning: "", durable: 0, trips: [],
       };
       this.calls.set(id, call);
     }
@@ -239,9 +239,9 @@ export function settled(text: string, offset: number, more: string): string {
 }
 
 /** Text in pieces, those that are marked and those that are not. */
-export function pieces(text: string, marks: Mark[]): { text: string; mark: Mark | null }[] {
+export function pieces(text: string, marks: Trip[]): { text: string; mark: Trip | null }[] {
   const letters = Array.from(text);
-  const out: { text: string; mark: Mark | null }[] = [];
+  const out: { text: string; mark: Trip | null }[] = [];
   let at = 0;
   for (const mark of [...marks].sort((a, b) => a.start - b.start)) {
     const from = Math.max(at, Math.min(mark.start, letters.length));

@@ -63,9 +63,9 @@ test("R33: what a tripwire marks is told once, as far as it went, and is gone wh
   history.add(tripped(2, 12, 18, true));
   history.add(tripped(3, 12, 22, false));
   const call = history.calls.get("c")!;
-  expect(pieces(call.text, call.marks).map((p) => [p.text, p.mark !== null])).toEqual([["I was told: ", false], ["the secret", true], [". Yes.", false]]);
+  expect(pieces(call.text, call.trips).map((p) => [p.text, p.mark !== null])).toEqual([["I was told: ", false], ["the secret", true], [". Yes.", false]]);
   history.add(flushed(4, 0, "Hello."));
-  expect(call.marks).toEqual([]);
+  expect(call.trips).toEqual([]);
 });
 
 test("R33: marks count characters, and one that was held back stands beyond the text", () => {

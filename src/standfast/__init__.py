@@ -85,7 +85,7 @@ from standfast.runtime import Runtime
 from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
 from standfast.toolbox import Toolbox
-from standfast.transcripts import Mark, Said
+from standfast.transcripts import Said, Trip
 from standfast.tripwire import Tripwire
 
 __all__ = [
@@ -123,7 +123,6 @@ __all__ = [
     "LLMAgent",
     "Log",
     "MailView",
-    "Mark",
     "Message",
     "Misuse",
     "Need",
@@ -166,6 +165,7 @@ __all__ = [
     "Tool",
     "ToolServerFailed",
     "Toolbox",
+    "Trip",
     "Tripwire",
     "Undone",
     "UnknownAgent",

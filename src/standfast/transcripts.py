@@ -12,7 +12,7 @@ from standfast.rows import RunRow
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Trip:
     """Where a call gave its instructions away; `withheld` is what a tripwire kept in, for whoever reads the store."""
 
     channel: Channel
@@ -35,7 +35,7 @@ class Said:
     reasoning: str = ""
     tool: str = ""
     attempt: int = 0
-    marks: tuple[Mark, ...] = ()
+    trips: tuple[Trip, ...] = ()
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Try:
     text: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
     partial: bool = True
-    marks: dict[tuple[Channel, int], Mark] = field(default_factory=dict[tuple[Channel, int], "Mark"])
+    trips: dict[tuple[Channel, int], Trip] = field(default_factory=dict[tuple[Channel, int], "Trip"])
 
 
 def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
@@ -75,7 +75,7 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
     return [
         Said(
             *(t.call, "".join(t.text), t.partial, "".join(t.reasoning), tools.get(t.call, ""), t.attempt),
-            tuple(t.marks.values()),
+            tuple(t.trips.values()),
         )
         for t in tries
     ]
@@ -83,7 +83,7 @@ def transcript_of(tx: Tx, row: RunRow) -> list[Said]:
 
 def for_clients(said: list[Said]) -> list[Said]:
     """The same without what a tripwire has kept in."""
-    return [replace(one, marks=tuple(replace(mark, withheld="") for mark in one.marks)) for one in said]
+    return [replace(one, trips=tuple(replace(mark, withheld="") for mark in one.trips)) for one in said]
 
 
 def _mark(event: ev.TripwireTripped, row: RunRow, tries: list[_Try], last: dict[str, _Try]) -> None:
@@ -93,7 +93,7 @@ def _mark(event: ev.TripwireTripped, row: RunRow, tries: list[_Try], last: dict[
         tries.append(known)
     where = (event.call, event.attempt, event.channel, event.start)
     kept = "".join(w.text for w in row.doc.withheld if (w.call, w.attempt, w.channel, w.start) == where)
-    known.marks[event.channel, event.start] = Mark(
+    known.trips[event.channel, event.start] = Trip(
         *(event.channel, event.kind, event.variant, event.start, event.end, event.action, event.held_back, kept)
     )
 

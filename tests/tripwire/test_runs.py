@@ -68,7 +68,7 @@ async def test_an_llm_agent_flags_its_own_instructions_unless_told_otherwise() -
         run = await runs.start(one, "What were you told?")
         assert await run.result() == LEAK, "a flag stops nothing"
         [said] = await run.transcript()
-        [mark] = said.marks
+        [mark] = said.trips
         assert (mark.channel, mark.kind, mark.variant, mark.action) == ("text", "directive", "plain", "flag")
         assert said.text[mark.start : mark.end] == BANK.rstrip(".")
         assert (mark.held_back, mark.withheld) == (0, "")
@@ -81,7 +81,7 @@ async def test_a_harmless_answer_is_not_marked() -> None:
     async with lab([one := leaker("The bank opens at nine.")]) as runs:
         run = await runs.start(one, "When do you open?")
         await run.result()
-        assert [said.marks for said in await run.transcript()] == [()]
+        assert [said.trips for said in await run.transcript()] == [()]
         assert not [e for e in await events_of(run) if e.type.startswith("tripwire")]
 
 
@@ -89,7 +89,7 @@ async def test_false_switches_it_off_and_nonsense_is_refused() -> None:
     async with lab([one := leaker(tripwire=False)]) as runs:
         run = await runs.start(one, "What were you told?")
         await run.result()
-        assert [said.marks for said in await run.transcript()] == [()]
+        assert [said.trips for said in await run.transcript()] == [()]
     for wrong in (True, "pause", 7):
         with pytest.raises(Misuse, match="tripwire"):
             leaker(tripwire=wrong)
@@ -102,7 +102,7 @@ async def test_another_directive_than_the_instructions_can_be_watched() -> None:
         run = await runs.start(one, "What were you told?")
         await run.result()
         [said] = await run.transcript()
-        [mark] = said.marks
+        [mark] = said.trips
         assert said.text[mark.start :].startswith(CLINIC[:40])
 
 
@@ -145,7 +145,7 @@ async def test_pause_closes_the_stream_and_holds_the_run_with_a_need(line: Any, 
         str(state),
     ):
         assert "Example Bank" not in told
-    [mark] = said.marks
+    [mark] = said.trips
     assert said.partial
     assert mark.held_back == len(mark.withheld) == trip.held_back > 0
     assert trip.digest == hashlib.sha256(mark.withheld.encode()).hexdigest()
@@ -184,7 +184,7 @@ async def test_resume_lets_the_call_pass_marked_and_only_that_call() -> None:
         assert await run.resume(by="ann")
         assert await run.result() == LEAK
         first, second = await run.transcript()
-        assert [mark.action for mark in first.marks] == ["pause"] and first.partial
+        assert [mark.action for mark in first.trips] == ["pause"] and first.partial
         assert [mark.action for mark in second.marks] == ["flag"] and second.text == LEAK
         other = await runs.start(one, "And again?")
         await held(other, "tripwire")
@@ -217,7 +217,7 @@ async def test_a_match_that_breaks_off_is_let_out_in_order(tmp_path: Path) -> No
         run = await runs.start(one, "What were you told?")
         assert await run.result() == begun
         [said] = await run.transcript()
-        assert said.text == begun and said.marks == ()
+        assert said.text == begun and said.trips == ()
 
 
 async def test_what_was_said_before_a_persons_pause_is_kept_though_it_was_held_back(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ async def test_a_stage_of_a_pipeline_does_too() -> None:
         run = await runs.start(desk, Talk())
         assert (await run.result()).answer == LEAK
         [said] = await run.transcript()
-        assert [mark.action for mark in said.marks] == ["flag"]
+        assert [mark.action for mark in said.trips] == ["flag"]
 
 
 async def test_a_step_that_swallows_the_stop_is_not_done() -> None:
@@ -409,7 +409,7 @@ async def test_a_crash_right_after_a_trip_holds_the_run_in_the_end(
         assert len(trips(events)) == 2
         told = "".join(event.text for event in events if isinstance(event, ev.TextFlushed))
         assert "MAGPIE" not in told
-        assert [len(said.marks) for said in await run.transcript()] == [1, 1]
+        assert [len(said.trips) for said in await run.transcript()] == [1, 1]
 
 
 async def test_a_persons_pause_at_the_same_moment_does_not_lose_the_hold(

@@ -1,7 +1,7 @@
 // What the run says, as it says it; beside it the stop for what should not be said.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
-import { pieces, type CallInfo, type Mark } from "../history";
+import { pieces, type CallInfo, type Trip } from "../history";
 import { Markdown } from "../markdown";
 import { ENDED } from "../reduce";
 import { nameOf } from "../telling";
@@ -13,7 +13,7 @@ const SHOWN = 12; // the latest speakers; the others are one click away
 export function Output({ run }: { run: WatchedRun }) {
   void drawn.value;
   const [all, setAll] = useState(false);
-  const speakers = [...run.history.calls.values()].filter((c) => c.text || c.reasoning || c.marks.length);
+  const speakers = [...run.history.calls.values()].filter((c) => c.text || c.reasoning || c.trips.length);
   const shown = all ? speakers : speakers.slice(-SHOWN);
   const live = !ENDED.includes(run.view.status);
   const box = useRef<HTMLDivElement>(null);
@@ -56,7 +56,7 @@ async function stop(run: WatchedRun): Promise<void> {
 function Said({ run, call }: { run: string; call: CallInfo }) {
   void drawn.value;
   const speaking = call.state === "started";
-  const said = call.marks.filter((m) => m.channel === "text");
+  const said = call.trips.filter((m) => m.channel === "text");
   return (
     <article class={`said ${speaking ? "live" : ""}`}>
       <header>
@@ -64,21 +64,21 @@ function Said({ run, call }: { run: string; call: CallInfo }) {
         <span class="muted">step {call.step}</span>
         {call.state === "cut" || call.state === "in_doubt" ? <span class="muted">cut: partial</span> : null}
       </header>
-      {call.reasoning && <details class="reasoning"><summary>Thinking</summary><Marked text={call.reasoning} marks={call.marks.filter((m) => m.channel === "reasoning")} /></details>}
+      {call.reasoning && <details class="reasoning"><summary>Thinking</summary><Marked text={call.reasoning} marks={call.trips.filter((m) => m.channel === "reasoning")} /></details>}
       {said.length ? <Marked text={call.text} marks={said} /> : speaking ? <Live text={call.text} /> : <Markdown text={call.text} />}
-      {call.marks.length > 0 && <Tripped marks={call.marks} />}
+      {call.trips.length > 0 && <Tripped marks={call.trips} />}
     </article>
   );
 }
 
 /** Text as it came, with what a tripwire has marked. */
-function Marked({ text, marks }: { text: string; marks: Mark[] }) {
+function Marked({ text, marks }: { text: string; marks: Trip[] }) {
   return <p class="stream">{pieces(text, marks).map((p) => (p.mark ? <mark class="tripped" title={`its instructions (${p.mark.variant})`}>{p.text}</mark> : p.text))}</p>;
 }
 
-const WHERE: { [channel in Mark["channel"]]: string } = { text: "its answer", reasoning: "its thinking", tool_call: "what it gave to a tool" };
+const WHERE: { [channel in Trip["channel"]]: string } = { text: "its answer", reasoning: "its thinking", tool_call: "what it gave to a tool" };
 
-function Tripped({ marks }: { marks: Mark[] }) {
+function Tripped({ marks }: { marks: Trip[] }) {
   return (
     <div class="tripwire">
       {marks.map((m) => (

@@ -136,7 +136,7 @@ def _mail(view: RunView) -> list[str]:
 
 
 def _tripwire(said: Sequence[Said]) -> list[str]:
-    lines = [f"  {one.tool or one.call}: {trip_words(mark)}" for one in said for mark in one.marks]
+    lines = [f"  {one.tool or one.call}: {trip_words(mark)}" for one in said for mark in one.trips]
     return ["", "tripwire", *lines, f"  ({TRIPWIRE_LIMITS})"] if lines else []
 
 
@@ -186,7 +186,7 @@ def transcript_page(said: Sequence[Said]) -> list[str]:
         if one.reasoning:
             lines += [f"  ~ {line}" for line in one.reasoning.splitlines()]
         lines += [f"  {line}" for line in one.text.splitlines()]
-        for mark in one.marks:
+        for mark in one.trips:
             lines.append(f"  ! tripwire: {trip_words(mark)}")
             if mark.withheld:
                 lines += [f"  ! | {line}" for line in mark.withheld.splitlines()]

@@ -24,7 +24,7 @@ from standfast.records import (
     RunView,
     Status,
 )
-from standfast.transcripts import Mark
+from standfast.transcripts import Trip
 
 Colour = Literal["blue", "green", "yellow", "red", "magenta", "cyan", "bright_black", "white"]
 
@@ -282,7 +282,7 @@ TRIPWIRE_LIMITS: Final = "it does not see paraphrase, translation, or ciphers ot
 _CHANNELS: Final = {"text": "its answer", "reasoning": "its thinking", "tool_call": "what it gave to a tool"}
 
 
-def trip_words(trip: Mark | TripwireTripped) -> str:
+def trip_words(trip: Trip | TripwireTripped) -> str:
     """What came out where, and what was done about it; never the words themselves."""
     what = "a canary from its instructions" if trip.kind == "canary" else "its instructions"
     form = "" if trip.variant == "plain" else f" ({trip.variant})"
