@@ -1,6 +1,6 @@
 // What a run has done, for looking at: its calls, what they said, its steps and pauses as spans of
 // time, and the record itself. Grows with the record; one event costs the same however long it is.
-import type { CallStarted, Event, JsonValue, Receipt, TextDelta } from "./types.gen";
+import type { CallStarted, Event, JsonValue, Receipt, TextDelta, TripwireTripped } from "./types.gen";
 import type { Status } from "./reduce";
 
 export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "in_doubt" | "undone" | "denied";
@@ -28,7 +28,11 @@ export interface CallInfo {
   durable: number; // how much of what it said is in the record; the rest is live and may be lost
   left: number; // characters before `text` that are no longer kept here: the transcript has them
   leftReasoning: number;
+  trips: Trip[]; // where it gave its instructions away
 }
+
+/** A span that a tripwire has marked; places count characters, not UTF-16 units. */
+export type Trip = Pick<TripwireTripped, "channel" | "kind" | "variant" | "start" | "end" | "action" | "held_back">;
 
 export interface Span {
   kind: "step" | "paused" | "pausing" | "cancelling";
@@ -138,6 +142,11 @@ export class History {
       case "output_suspected":
         if (event.call !== null) this.call(event.call).marks.push(event.offset);
         return;
+      case "tripwire_tripped": {
+        const call = this.call(event.call);
+        call.trips = [...call.trips.filter((m) => m.channel !== event.channel || m.start !== event.start), event];
+        return;
+      }
       case "replied":
         this.replies.push({ at: event.at, text: event.text, lines: event.lines });
         return;
@@ -156,13 +165,14 @@ export class History {
     const call = this.call(event.call);
     Object.assign(call, {
       tool: event.tool, effect: event.effect, title: event.title, why: event.why, args: event.args, step: this.step,
-      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "",
+      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "", trips: [],
       startedAt: event.at,
     });
   }
 
   private flushed(event: Extract<Event, { type: "text_flushed" }>): void {
     const call = this.call(event.call);
+    if (!event.offset) call.trips = call.trips.filter((m) => m.channel !== event.channel); // said anew
     this.speak(call, event.channel, event.offset, event.text, settled);
     if (event.channel === "text") call.durable = event.offset + event.text.length;
   }
@@ -214,7 +224,7 @@ export class History {
       call = {
         id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
         state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
-        text: "", reasoning: "", marks: [], durable: 0, left: 0, leftReasoning: 0,
+        text: "", reasoning: "", marks: [], trips: [], durable: 0, left: 0, leftReasoning: 0,
       };
       this.calls.set(id, call);
     }
@@ -259,4 +269,20 @@ export function settled(text: string, offset: number, more: string): string {
   const end = offset + more.length;
   const ahead = text.startsWith(more, offset) ? text.slice(end) : "";
   return text.slice(0, offset) + more + ahead;
+}
+
+/** Text in pieces, those that are marked and those that are not. */
+export function pieces(text: string, marks: Trip[]): { text: string; mark: Trip | null }[] {
+  const letters = Array.from(text);
+  const out: { text: string; mark: Trip | null }[] = [];
+  let at = 0;
+  for (const mark of [...marks].sort((a, b) => a.start - b.start)) {
+    const from = Math.max(at, Math.min(mark.start, letters.length));
+    const to = Math.max(from, Math.min(mark.end, letters.length));
+    if (from > at) out.push({ text: letters.slice(at, from).join(""), mark: null });
+    if (to > from) out.push({ text: letters.slice(from, to).join(""), mark });
+    at = to;
+  }
+  if (at < letters.length) out.push({ text: letters.slice(at).join(""), mark: null });
+  return out;
 }

@@ -84,6 +84,10 @@ export function tell(event: Event): Told {
       return it(`${nameOf(event.call)} waits ${duration(event.seconds)}: ${event.why}`, event.call);
     case "text_flushed":
       return it(short(event.text), event.call);
+    case "tripwire_tripped":
+      return it(`${event.kind === "canary" ? "a canary" : "its instructions"} came out in ${nameOf(event.call)}${event.variant === "plain" ? "" : ` (${event.variant})`}, characters ${event.start} to ${event.end}: ${event.action === "flag" ? "marked" : `${event.action}, ${event.held_back} characters held back`}`, event.call);
+    case "tripwire_excused":
+      return it(`the tripwire let ${event.hits} matches pass in ${nameOf(event.call)}: ${event.why === "user" ? "the user had said them" : "everybody may know them"}`, event.call);
     case "asked":
       return it(`asks (${event.kind}): ${short(event.text)}`, event.call);
     case "answered":

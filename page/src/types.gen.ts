@@ -391,7 +391,7 @@ export interface Mark {
 /** Something only a person can settle. `choices` can be sent back as they are. */
 export interface Need {
   id: string;
-  kind: "approval" | "question" | "doubt" | "stale" | "budget" | "error" | "diverged";
+  kind: "approval" | "question" | "doubt" | "stale" | "budget" | "error" | "diverged" | "tripwire";
   text: string;
   call: string | null;
   since: number;
@@ -708,6 +708,7 @@ export interface Said {
   tool: string;
   attempt: number;
   marks: (number)[];
+  trips: (Trip)[];
 }
 
 /** What a run has used so far, its children included. */
@@ -801,6 +802,49 @@ export interface TooLate {
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
 
+/** Where a call gave its instructions away; `withheld` is what a tripwire kept in, for whoever reads the store. */
+export interface Trip {
+  channel: "text" | "reasoning" | "tool_call";
+  kind: "directive" | "canary";
+  variant: string;
+  start: number;
+  end: number;
+  action: "flag" | "pause" | "cancel";
+  held_back: number;
+  withheld: string;
+}
+
+/** Matches that a tripwire let pass: the user had said them, or everybody may know them. */
+export interface TripwireExcused {
+  seq: number;
+  at: number;
+  run: string;
+  type: "tripwire_excused";
+  call: string;
+  why: "user" | "public";
+  hits: number;
+  attempt: number;
+}
+
+/** A call gave away what a tripwire guards: where on its channel, in which form, never the words. */
+export interface TripwireTripped {
+  seq: number;
+  at: number;
+  run: string;
+  type: "tripwire_tripped";
+  call: string;
+  channel: "text" | "reasoning" | "tool_call";
+  kind: "directive" | "canary";
+  variant: string;
+  start: number;
+  end: number;
+  action: "flag" | "pause" | "cancel";
+  open: boolean;
+  held_back: number;
+  digest: string;
+  attempt: number;
+}
+
 export interface UndoEnded {
   seq: number;
   at: number;
@@ -847,6 +891,6 @@ export interface VerbNoted {
   text: string;
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | TripwireTripped | TripwireExcused | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];

@@ -1,6 +1,6 @@
 // What a run said: live text is shown at once, the record has the last word.
 import { expect, test } from "vitest";
-import { History, placed, settled } from "../src/history";
+import { History, pieces, placed, settled } from "../src/history";
 import type { Event } from "../src/types.gen";
 
 const base = { at: 1, run: "r" };
@@ -73,4 +73,25 @@ test("what a page keeps of the text is bounded, and it says how much is left out
   expect(long.left + long.text.length).toBe(500_000); // all of it is in the record
   history.delta({ call_id: "long", offset: 0, text: "anew", channel: "text", type: "text_delta" });
   expect([long.text, long.left]).toEqual(["anew", 0]);
+});
+
+const tripped = (seq: number, start: number, end: number, open: boolean): Event => ({
+  ...base, type: "tripwire_tripped", seq, call: "c", channel: "text", kind: "directive", variant: "plain", start, end, action: "flag", open, held_back: 0, digest: "", attempt: 1,
+});
+
+test("R33: what a tripwire marks is told once, as far as it went, and is gone when the call begins anew", () => {
+  const history = new History();
+  history.add(flushed(1, 0, "I was told: the secret. Yes."));
+  history.add(tripped(2, 12, 18, true));
+  history.add(tripped(3, 12, 22, false));
+  const call = history.calls.get("c")!;
+  expect(pieces(call.text, call.trips).map((p) => [p.text, p.mark !== null])).toEqual([["I was told: ", false], ["the secret", true], [". Yes.", false]]);
+  history.add(flushed(4, 0, "Hello."));
+  expect(call.trips).toEqual([]);
+});
+
+test("R33: marks count characters, and one that was held back stands beyond the text", () => {
+  const mark = { channel: "text", kind: "directive", variant: "plain", start: 2, end: 9, action: "pause", held_back: 4 } as const;
+  expect(pieces("😀 abc", [mark]).map((p) => p.text)).toEqual(["😀 ", "abc"]);
+  expect(pieces("😀", [mark]).map((p) => p.text)).toEqual(["😀"]);
 });

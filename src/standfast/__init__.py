@@ -93,7 +93,8 @@ from standfast.runtime import Runtime
 from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
 from standfast.toolbox import Toolbox
-from standfast.transcripts import Said
+from standfast.transcripts import Said, Trip
+from standfast.tripwire import Tripwire
 
 __all__ = [
     "Accepted",
@@ -180,6 +181,8 @@ __all__ = [
     "Tool",
     "ToolServerFailed",
     "Toolbox",
+    "Trip",
+    "Tripwire",
     "Undone",
     "UnknownAgent",
     "UnknownHalt",

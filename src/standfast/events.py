@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
+from standfast.guarding import Action, Excused, TripKind
 from standfast.records import CallRef, Channel, Effect, Json, MailKind, PlanItem, Receipt, Status, Trigger, Undo
 
 
@@ -349,6 +350,38 @@ class TextFlushed(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
+class TripwireTripped(_Event):
+    """A call gave away what a tripwire guards: where on its channel, in which form, never the words.
+
+    Told again with `open` false when a flagged span has ended; `digest` is of the text that was held back.
+    """
+
+    type: Literal["tripwire_tripped"] = "tripwire_tripped"
+    call: str
+    channel: Channel
+    kind: TripKind
+    variant: str
+    start: int
+    end: int
+    action: Action
+    open: bool = False
+    held_back: int = 0
+    digest: str = ""
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class TripwireExcused(_Event):
+    """Matches that a tripwire let pass: the user had said them, or everybody may know them."""
+
+    type: Literal["tripwire_excused"] = "tripwire_excused"
+    call: str
+    why: Excused
+    hits: int
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class Asked(_Event):
     type: Literal["asked"] = "asked"
     call: str
@@ -604,6 +637,8 @@ Event: TypeAlias = Annotated[
     | CallProgress
     | CallWaits
     | TextFlushed
+    | TripwireTripped
+    | TripwireExcused
     | Asked
     | Answered
     | MailReceived

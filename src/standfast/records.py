@@ -25,7 +25,7 @@ Trigger = Literal["api", "button", "key", "terminal", "operator", "parent", "dea
 its budget, a tripwire; or the run itself (it asks, failed, or is in doubt)."""
 Hand = Literal["api", "button", "key", "terminal"]
 """The triggers that are somebody's hand: what a client may say of itself."""
-NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
+NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged", "tripwire"]
 
 NO_TOOLS = ("ask", "sleep", "child")
 """Calls of a step that are nothing by themselves: no person performs them."""

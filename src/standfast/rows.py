@@ -11,6 +11,7 @@ from standfast.loops import Rounds
 from standfast.records import (
     Budget,
     CallRef,
+    Channel,
     Effect,
     Hold,
     InFlight,
@@ -181,6 +182,17 @@ class SetAside:
 
 
 @dataclass(slots=True)
+class Withheld:
+    """What a tripwire kept from everybody: evidence, shown to nobody but whoever reads the store."""
+
+    call: str
+    attempt: int
+    channel: Channel
+    start: int  # of the span, as in its event
+    text: str
+
+
+@dataclass(slots=True)
 class RunDoc:
     """The part of a run's row that changes seldom; stored as JSON."""
 
@@ -202,6 +214,8 @@ class RunDoc:
     interrupted: bool = False  # a message for now: the step is taken again and may do something first
     branch: bool = False
     diverged_ok: list[str] = field(default_factory=list[str])
+    tripwire_ok: list[str] = field(default_factory=list[str])  # calls that a person lets say what they say
+    withheld: list[Withheld] = field(default_factory=list[Withheld])
     plan: list[PlanItem] = field(default_factory=list[PlanItem])
     frames: list[Frame] = field(default_factory=list[Frame])  # open ones, the active one last
     orders: list[str] = field(default_factory=list[str])  # mail ids of what people want done to frames

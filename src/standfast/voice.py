@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from standfast import events as ev
 from standfast.events import TextDelta
+from standfast.guarding import Watch
 from standfast.records import Channel
 from standfast.redaction import Stream
+from standfast.tripping import close_at_once, note_excused, note_trips
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,6 +33,8 @@ class Speech:
     waiting: int = 0  # characters of `unsaid`
     timer: asyncio.TimerHandle | None = None
     streams: dict[Channel, Stream] = field(default_factory=dict[Channel, Stream])  # without secrets
+    watch: Watch | None = None  # stands before all this, if the call is guarded
+    tripped: bool = False  # and closed for it: nothing more is heard
 
     def pieces(self) -> Iterator[tuple[Channel, str]]:
         """What is unsaid, in order, text of one channel in one piece."""
@@ -56,7 +60,30 @@ class Voice:
         """Text of a call; a crash loses no more than a quarter of a second of it."""
         if not text or flight.ended:
             return
-        speech = flight.speech = flight.speech or Speech()
+        speech = flight.speech = flight.speech or self._begin(flight)
+        if speech.watch is not None:
+            self._overheard(flight, speech, speech.watch, speech.watch.hear(channel, text), channel)
+        elif not speech.tripped:
+            self._let_out(flight, speech, text, channel)
+
+    def _begin(self, flight: Flight) -> Speech:
+        guard = flight.call.guard
+        if guard is None:
+            return Speech()
+        row = self._session.row
+        return Speech(watch=guard.watch(row.id, marks_only=flight.id in row.doc.tripwire_ok))
+
+    def _overheard(self, flight: Flight, speech: Speech, watch: Watch, text: str, channel: Channel) -> None:
+        if text:
+            self._let_out(flight, speech, text, channel)
+        if trips := watch.trips():
+            self.flush(flight)  # the words come before what is said about them
+            if note_trips(self._session, flight, watch, trips):
+                speech.watch, speech.tripped = None, True
+                close_at_once(self._session, flight)
+
+    def _let_out(self, flight: Flight, speech: Speech, text: str, channel: Channel) -> None:
+        """Without secrets, which may take a moment to be told from other words."""
         redactor = self._session.env.redactor
         if redactor is not None:
             stream = speech.streams.get(channel)
@@ -81,8 +108,20 @@ class Voice:
 
     def begin_anew(self, flight: Flight) -> None:
         """The call is tried again: what it says from now on stands in place of what it said."""
-        self.flush(flight)
+        self.end(flight)
         flight.speech = None
+
+    def end(self, flight: Flight) -> None:
+        """The call says nothing more: what was held back is let out, and what was let pass is said."""
+        speech = flight.speech
+        if speech is not None and speech.watch is not None:
+            watch, speech.watch = speech.watch, None
+            for channel, text in watch.end():
+                self._let_out(flight, speech, text, channel)
+            self.flush(flight)
+            note_trips(self._session, flight, watch, watch.trips())
+            note_excused(self._session, flight, watch)
+        self.flush(flight)
 
     def flush(self, flight: Flight) -> None:
         """Write all that was said since the last flush, for nothing more may come."""

@@ -18,8 +18,8 @@ NAMES = """
     OutsideACall Performed Pipeline Plan PlanItem Receipt Redactor Refused RequestCut RequestRefused Residue Run
     RunCancelled RunEnded RunFailed RunHeld RunIdTaken RunView Runtime Said SchemaTool Secret Spent StackFull
     StandfastError StoreBusy StoreDamaged StoreError StoreFailed StoreTooNew TextDelta TooLate Tool ToolServerFailed
-    Toolbox Undone UnknownAgent UnknownHalt UnknownRun WrongState agent ask child file_content idempotency_key
-    progress run_process say sleep spend stop_token tool use
+    Toolbox Trip Tripwire Undone UnknownAgent UnknownHalt UnknownRun WrongState agent ask child file_content
+    idempotency_key progress run_process say sleep spend stop_token tool use
 """
 
 

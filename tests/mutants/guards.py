@@ -20,6 +20,7 @@ from tests.halt import test_what_held_it_before as before
 from tests.halt import test_what_is_halted as halted
 from tests.races.sim import Node, Sim, simulate
 from tests.races.zoo import PAUSES, Op, Work, worker
+from tests.tripwire import test_runs as tripwires
 
 from standfast import Accepted, Budget, CheckAgain, Done, Handle, NotHappened, Run, Runtime, agent, tool
 from standfast.stores.chain import digests, link
@@ -349,3 +350,11 @@ def a_noted_resume_outlives_a_halt() -> None:
 
 def a_rewind_ends_as_it_would_without_the_halt() -> None:
     asyncio.run(before.test_a_rewind_under_way_ends_and_leaves_the_run_as_it_would_have())
+
+
+def a_trip_ends_the_call() -> None:
+    asyncio.run(tripwires.test_pause_closes_the_stream_and_holds_the_run_with_a_need(tripwires.LEAK, "text"))
+
+
+def a_resume_lets_a_tripped_call_pass() -> None:
+    asyncio.run(tripwires.test_resume_lets_the_call_pass_marked_and_only_that_call())

@@ -223,4 +223,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "                pass\n            except Fenced:\n                return",
         caught_by="a_write_is_durable_before_its_result_is_used",
     ),
+    Mutant(
+        "a tripped stream is read to its end",
+        "tripping.py",
+        "    flight.spoiled = True\n    flight.cut()\n",
+        "    return\n",
+        caught_by="a_trip_ends_the_call",
+    ),
+    Mutant(
+        "a growing match is not held back",
+        "tripwire/scanning.py",
+        "if self._holds and self._span is None and self._hold_at < 0:",
+        "if False:",
+        caught_by="a_trip_ends_the_call",
+    ),
+    Mutant(
+        "a person's word does not let a call pass",
+        "resuming.py",
+        'doc.tripwire_ok.append(str(doc.holds["tripwire"].data))',
+        "pass",
+        caught_by="a_resume_lets_a_tripped_call_pass",
+    ),
 )

@@ -10,6 +10,7 @@ import { Value } from "./parts";
 const TITLES: { [kind: string]: string } = {
   approval: "Asks for approval", question: "Asks a question", doubt: "In doubt: did it happen?", stale: "The world has changed",
   budget: "A cap is reached", error: "Stopped by an error", diverged: "Took another path",
+  tripwire: "Gave its instructions away",
 };
 
 export function Needs({ run, needs, traceback }: { run: string; needs: Need[]; traceback: string }) {

@@ -1,7 +1,7 @@
 // What the run says, as it says it; beside it the stop for what should not be said.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
-import type { CallInfo } from "../history";
+import { pieces, type CallInfo, type Trip } from "../history";
 import { Markdown } from "../markdown";
 import { ENDED } from "../reduce";
 import { act, drawn, to } from "./state";
@@ -12,7 +12,7 @@ const SHOWN = 12; // the latest speakers; the others are one click away
 export function Output({ run }: { run: WatchedRun }) {
   void drawn.value;
   const [all, setAll] = useState(false);
-  const speakers = [...run.history.calls.values()].filter((c) => c.text || c.reasoning);
+  const speakers = [...run.history.calls.values()].filter((c) => c.text || c.reasoning || c.trips.length);
   const shown = all ? speakers : speakers.slice(-SHOWN);
   const live = !ENDED.includes(run.view.status);
   const box = useRef<HTMLDivElement>(null);
@@ -55,6 +55,7 @@ async function stop(run: WatchedRun): Promise<void> {
 function Said({ run, call }: { run: string; call: CallInfo }) {
   void drawn.value;
   const speaking = call.state === "started";
+  const said = call.trips.filter((m) => m.channel === "text");
   return (
     <article class={`said ${speaking ? "live" : ""}`}>
       <header>
@@ -62,9 +63,10 @@ function Said({ run, call }: { run: string; call: CallInfo }) {
         <span class="muted">step {call.step}</span>
         {call.state === "cut" || call.state === "in_doubt" ? <span class="muted">cut: partial</span> : null}
       </header>
-      {call.reasoning && <details class="reasoning"><summary>Thinking</summary><p>{call.reasoning}</p></details>}
+      {call.reasoning && <details class="reasoning"><summary>Thinking</summary><Marked text={call.reasoning} marks={call.trips.filter((m) => m.channel === "reasoning")} /></details>}
       <Earlier run={run} characters={call.left} />
-      {speaking ? <Live text={call.text} /> : partsOf(call).map((part, n) => <>{n > 0 && <p class="suspected">⚑ stopped here as suspicious</p>}{part && <Markdown text={part} />}</>)}
+      {said.length ? <Marked text={call.text} marks={said.map((m) => ({ ...m, start: Math.max(0, m.start - call.left), end: Math.max(0, m.end - call.left) }))} /> : speaking ? <Live text={call.text} /> : partsOf(call).map((part, n) => <>{n > 0 && <p class="suspected">⚑ stopped here as suspicious</p>}{part && <Markdown text={part} />}</>)}
+      {call.trips.length > 0 && <Tripped marks={call.trips} />}
     </article>
   );
 }
@@ -75,6 +77,27 @@ function partsOf(call: CallInfo): string[] {
   const marks = call.marks.map((mark) => Math.max(0, mark - call.left)).sort((a, b) => a - b);
   const places = [0, ...marks, letters.length];
   return places.slice(1).map((end, n) => letters.slice(places[n], end).join(""));
+}
+
+/** Text as it came, with what a tripwire has marked. */
+function Marked({ text, marks }: { text: string; marks: Trip[] }) {
+  return <p class="stream">{pieces(text, marks).map((p) => (p.mark ? <mark class="tripped" title={`its instructions (${p.mark.variant})`}>{p.text}</mark> : p.text))}</p>;
+}
+
+const WHERE: { [channel in Trip["channel"]]: string } = { text: "its answer", reasoning: "its thinking", tool_call: "what it gave to a tool" };
+
+function Tripped({ marks }: { marks: Trip[] }) {
+  return (
+    <div class="tripwire">
+      {marks.map((m) => (
+        <p>
+          <b>Tripwire:</b> {m.kind === "canary" ? "a canary from its instructions" : "its instructions"} came out in {WHERE[m.channel]}{m.variant === "plain" ? "" : ` (${m.variant})`}.
+          {m.action === "flag" ? " Marked, not stopped." : ` The stream was closed; ${m.held_back} characters were held back and are shown to nobody here.`}
+        </p>
+      ))}
+      <p class="muted">It does not see paraphrase, translation, or ciphers other than rot13.</p>
+    </div>
+  );
 }
 
 /** Growing text: what is new is appended, what stands is not touched. */

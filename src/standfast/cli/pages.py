@@ -12,6 +12,7 @@ from standfast.cli.words import (
     PLAN_SHAPES,
     SUSPICIOUS,
     TRIGGER_WORDS,
+    TRIPWIRE_LIMITS,
     budget_words,
     count,
     duration,
@@ -24,6 +25,7 @@ from standfast.cli.words import (
     plan_position,
     short,
     status_words,
+    trip_words,
 )
 from standfast.events import Event, TextDelta
 from standfast.records import Json, Receipt, RunView, Trigger
@@ -69,7 +71,7 @@ def run_table(views: Sequence[RunView]) -> list[str]:
     ]
 
 
-def run_page(view: RunView, options: str = "") -> list[str]:
+def run_page(view: RunView, options: str = "", said: Sequence[Said] = ()) -> list[str]:
     """Everything worth knowing of a run now."""
     paused = f" (paused {duration(view.paused_for)})" if view.paused_for >= 1 else ""
     lines = [
@@ -91,7 +93,7 @@ def run_page(view: RunView, options: str = "") -> list[str]:
         for item in view.plan:
             was = f"  (was: {item.was})" if item.was else ""
             lines.append(f"  {PLAN_SHAPES[item.status]} {item.title}{was}")
-    lines += _frames(view) + _mail(view)
+    lines += _frames(view) + _mail(view) + _tripwire(said)
     if view.needs:
         lines += ["", "needs you"]
         lines += [f"  {line}" for need in view.needs for line in need_lines(need, view.id, options)]
@@ -133,6 +135,11 @@ def _mail(view: RunView) -> list[str]:
         why = f" ({letter.reason})" if letter.reason else ""
         lines.append(f"  {letter.kind} from {letter.by or 'someone'}: {short(letter.text, 60)}  [{became}{why}]")
     return lines
+
+
+def _tripwire(said: Sequence[Said]) -> list[str]:
+    lines = [f"  {one.tool or one.call}: {trip_words(mark)}" for one in said for mark in one.trips]
+    return ["", "tripwire", *lines, f"  ({TRIPWIRE_LIMITS})"] if lines else []
 
 
 # --- receipts ----------------------------------------------------------------------------------------
@@ -181,6 +188,10 @@ def transcript_page(said: Sequence[Said]) -> list[str]:
         if one.reasoning:
             lines += [f"  ~ {line}" for line in one.reasoning.splitlines()]
         lines += [f"  {line}" for line in marked(one.text, one.marks).splitlines()]
+        for mark in one.trips:
+            lines.append(f"  ! tripwire: {trip_words(mark)}")
+            if mark.withheld:
+                lines += [f"  ! | {line}" for line in mark.withheld.splitlines()]
     return lines or ["nothing was said"]
 
 
@@ -212,6 +223,8 @@ def _about(event: Event) -> str:
             return f"{short(event.result, 60)} {event.call}"
         case ev.TextFlushed():
             return short(event.text)
+        case ev.TripwireTripped():
+            return f"{trip_words(event)} {event.call}"
         case ev.RunCancelled():
             return f"{count(event.receipt.finished_steps, 'step')} finished"
         case ev.OutputSuspected():

@@ -9,6 +9,7 @@ from standfast.cli.pages import suspected_words
 from standfast.cli.screens import Screen
 from standfast.cli.words import (
     PLAN_SHAPES,
+    TRIPWIRE_LIMITS,
     Colour,
     budget_words,
     count,
@@ -19,6 +20,7 @@ from standfast.cli.words import (
     plan_position,
     short,
     status_words,
+    trip_words,
 )
 from standfast.events import Event, TextDelta
 from standfast.records import PlanItem, RunView
@@ -75,6 +77,13 @@ class Story:
                 return [(f"  ? {event.tool}: in doubt ({event.why})", "yellow")]
             case ev.CallWaits():
                 return [(f"  … {self._name(event.call)} waits {event.seconds:.0f} s: {event.why}", "yellow")]
+            case ev.TripwireTripped() if event.open or event.action != "flag":
+                return [(f"  ! tripwire: {trip_words(event)} ({TRIPWIRE_LIMITS})", "red")]
+            case ev.TripwireTripped():
+                return []  # told when it began
+            case ev.TripwireExcused():
+                whose = "the user had said it" if event.why == "user" else "everybody may know it"
+                return [(f"  · the tripwire let {count(event.hits, 'hit')} pass: {whose}", "bright_black")]
             case ev.UndoEnded():
                 why = f" ({event.reason})" if event.reason else ""
                 return [(f"  ↶ undo of {event.tool}: {event.outcome.replace('_', ' ')}{why}", "cyan")]

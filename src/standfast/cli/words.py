@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from standfast.events import TripwireTripped
 from standfast.records import (
     Accepted,
     Answer,
@@ -24,6 +25,7 @@ from standfast.records import (
     Status,
     Trigger,
 )
+from standfast.transcripts import Trip
 
 Colour = Literal["blue", "green", "yellow", "red", "magenta", "cyan", "bright_black", "white"]
 
@@ -288,3 +290,17 @@ def ended(status: Status) -> bool:
 def joined(parts: Sequence[str], between: str = "  ") -> str:
     """Those that are not empty."""
     return between.join(part for part in parts if part)
+
+
+# --- the tripwire --------------------------------------------------------------------------------------
+
+TRIPWIRE_LIMITS: Final = "it does not see paraphrase, translation, or ciphers other than rot13"
+_CHANNELS: Final = {"text": "its answer", "reasoning": "its thinking", "tool_call": "what it gave to a tool"}
+
+
+def trip_words(trip: Trip | TripwireTripped) -> str:
+    """What came out where, and what was done about it; never the words themselves."""
+    what = "a canary from its instructions" if trip.kind == "canary" else "its instructions"
+    form = "" if trip.variant == "plain" else f" ({trip.variant})"
+    done = "marked, not stopped" if trip.action == "flag" else f"{trip.action}, {trip.held_back} characters held back"
+    return f"{what}{form} came out in {_CHANNELS[trip.channel]}, characters {trip.start} to {trip.end}: {done}"

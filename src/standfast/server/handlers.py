@@ -25,7 +25,7 @@ from standfast.server.verbs import Count, Key, Step
 from standfast.server.wire import encode, parse
 from standfast.shapes import event_json, receipt_json, said_json, view_json
 from standfast.stops import receipt
-from standfast.transcripts import transcript_of
+from standfast.transcripts import for_clients, transcript_of
 
 
 class Listed(BaseModel):
@@ -169,7 +169,7 @@ async def show_state(surface: Surface, _: Actor, request: Request) -> Response:
 async def show_transcript(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
     said = await read(surface, run, lambda tx: transcript_of(tx, load(tx, run)))
-    return answer({"transcript": said_json(said)})
+    return answer({"transcript": said_json(for_clients(said))})
 
 
 async def show_receipt(surface: Surface, _: Actor, request: Request) -> Response:

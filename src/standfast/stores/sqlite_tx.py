@@ -27,7 +27,7 @@ from standfast.stores.sqlite_tokens import HAS_LABEL, SqliteTokens, scope_sql
 _Q = queries()
 _APPEND = _Q["append"]
 _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
-_NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
+_NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop", "tripwire"})
 _SIGNALS_KEPT = 10_000
 Redact = Callable[[bytes], bytes]
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too

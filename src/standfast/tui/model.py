@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from standfast import events as ev
 from standfast.cli.pages import event_line, marked
 from standfast.cli.screens import harmless
+from standfast.cli.words import TRIPWIRE_LIMITS, trip_words
 from standfast.events import Event, TextDelta
 from standfast.records import Json
 from standfast.tui.spans import Spans
@@ -52,6 +53,7 @@ class Speech:
     text: str = ""
     cut: bool = False
     marks: list[int] = field(default_factory=list[int])
+    tripped: str = ""  # what a tripwire heard in it
 
 
 @dataclass(slots=True)
@@ -110,6 +112,8 @@ class RunModel:
                     speech.cut = speech.cut or call == event.call
             case ev.CallInDoubt():
                 self._ended(event.call, "in doubt", event.at, error=event.why)
+            case ev.TripwireTripped():
+                self._heard_in(event).tripped = f"! tripwire: {trip_words(event)} ({TRIPWIRE_LIMITS})"
             case ev.UndoEnded():
                 if event.call in self.calls and event.outcome != "retrying":
                     self.calls[event.call].undo = event.outcome
@@ -132,6 +136,14 @@ class RunModel:
                 self.speeches.append(Speech("reply", "text", text))
             case _:
                 pass
+
+    def _heard_in(self, event: ev.TripwireTripped) -> Speech:
+        """Arguments of a tool are not shown here, but that they gave something away is."""
+        known = self._speaking.get((event.call, event.channel)) or self._speaking.get((event.call, "text"))
+        if known is None:
+            known = self._speaking[event.call, "text"] = Speech(event.call, "text")
+            self.speeches.append(known)
+        return known
 
     def _ended(self, call: str, status: str, at: float, *, result: JsonValue = None, error: str = "") -> None:
         line = self.calls.get(call)
@@ -175,7 +187,8 @@ class RunModel:
             name = "reply" if speech.call == "reply" else line.name if line is not None else speech.call
             cut = " (cut)" if speech.cut else ""
             thinking = " thinks" if speech.channel == "reasoning" else ""
-            part = f"── {name}{thinking}{cut}\n{harmless(marked(speech.text, speech.marks)).rstrip()}\n"
+            tripped = f"{speech.tripped}\n" if speech.tripped else ""
+            part = f"── {name}{thinking}{cut}\n{harmless(marked(speech.text, speech.marks)).rstrip()}\n{tripped}"
             parts.append(part)
             length += len(part)
             if length > MOST_CHARACTERS:

@@ -185,7 +185,7 @@ class Panes(Vertical):
     def _spoken(self, output: str) -> Text:
         text = Text()
         for line in output.splitlines():
-            head, flag = line.startswith("── "), line == SUSPICIOUS
+            head, flag = line.startswith("── "), line == SUSPICIOUS or line.startswith("! tripwire: ")
             style = f"bold {tone(self, 'cyan' if head else 'red')}" if head or flag else ""
             text.append(f"{line}\n", style=style)
         return text

@@ -19,7 +19,7 @@ from standfast.verbs.pausing import halted
 
 ENDED_BY_A_REWIND: tuple[Hold, ...] = (
     *("asks", "in_doubt", "stale", "diverged"),
-    *("error", "waiting", "budget", "loop"),
+    *("error", "waiting", "budget", "loop", "tripwire"),
 )
 
 
