@@ -17,8 +17,8 @@ NAMES = """
     NoAnswer NotCalled NotHappened NotPerformed NotStorable OpenFrame OutsideACall Performed Pipeline Plan PlanItem
     Receipt Refused RequestCut RequestRefused Residue Run RunCancelled RunEnded RunFailed RunHeld RunIdTaken RunView
     Runtime Said SchemaTool Spent StackFull StandfastError StoreBusy StoreDamaged StoreError StoreFailed
-    StoreTooNew TextDelta TooLate Tool ToolServerFailed Toolbox Undone UnknownAgent UnknownHalt UnknownRun WrongState agent
-    ask child file_content idempotency_key progress run_process say sleep spend stop_token tool use
+    StoreTooNew TextDelta TooLate Tool ToolServerFailed Toolbox Undone UnknownAgent UnknownHalt UnknownRun WrongState
+    agent ask child file_content idempotency_key progress run_process say sleep spend stop_token tool use
 """
 
 
