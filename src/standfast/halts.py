@@ -76,7 +76,7 @@ def halts_of(row: RunRow) -> dict[str, str]:
     info = row.doc.holds.get("halted")
     data = info.data if info is not None and is_object(info.data) else {}
     named = data.get("halts")
-    return {str(id_): str(text) for id_, text in named.items()} if is_object(named) else {}
+    return {id_: str(text) for id_, text in named.items()} if is_object(named) else {}
 
 
 def halted_since_step(row: RunRow) -> int:
