@@ -76,8 +76,6 @@ class Bar(Vertical):
         pause.label = "Resume  p" if view.status == "paused" else "Pause  p"
         self.query_one("#redirect", Button).label = "Redirect  r"
         self.query_one("#cancel", Button).label = "Cancel: press x again" if self.armed else "Cancel  x x"
-        if view.status == "paused":
-            words["pause"] = "goes on exactly where it was held"
         for control, text in words.items():
             self.query_one(f"#{control}-words", Static).update(Text(text))
         self.set_class(over, "over")
