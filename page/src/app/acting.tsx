@@ -5,7 +5,7 @@ import { ENDED } from "../reduce";
 import { fieldsOf } from "../schema";
 import type { Json } from "../types.gen";
 import type { ToolInfo, Verb } from "../wire";
-import { SchemaForm, valuesOf, useFields } from "./form";
+import { SchemaForm, blame, valuesOf, useFields } from "./form";
 import { accepted, act, changes, client, to, told } from "./state";
 
 /** These came later than the others: offered only by a server that says it has them. */
@@ -87,7 +87,7 @@ function PerformForm({ run, tool }: { run: WatchedRun; tool: ToolInfo }) {
   const form = useFields(fieldsOf(tool.schema));
   const submit = () => {
     const args = valuesOf(form);
-    if (args) void act(run.id, "perform", { tool: tool.name, args });
+    if (args) void act(run.id, "perform", { tool: tool.name, args }, (problem) => blame(form, problem));
   };
   return <SchemaForm form={form} submit={`Perform ${tool.name}`} onSubmit={submit} />;
 }

@@ -1,16 +1,26 @@
 // The state as a document: read while it runs, edited while it is paused, by a JSON Merge Patch.
 import { useEffect, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
+import { Drafts } from "../drafts";
 import { isObject, mergePatch, same } from "../patch";
 import type { Json, JsonValue } from "../types.gen";
 import { accepted, act, get, told } from "./state";
 import { Value } from "./parts";
 
+interface Edit {
+  base: Json;
+  text: string;
+  seq: number; // of the run as it was read: an edit of an older one is refused, not merged
+}
+
+const drafts = new Drafts<Edit>();
+
 export function Inspector({ run }: { run: WatchedRun }) {
   void told.value;
-  const [base, setBase] = useState<Json | null>(null);
-  const [text, setText] = useState("");
-  const [seq, setSeq] = useState(0);
+  const draft = drafts.of(run.id);
+  const [base, setBase] = useState<Json | null>(draft?.base ?? null);
+  const [text, setText] = useState(draft?.text ?? "");
+  const [seq, setSeq] = useState(draft?.seq ?? 0);
   const [problem, setProblem] = useState("");
   const paused = run.view.status === "paused";
   const pristine = base === null || same(parsed(text), base);
@@ -27,6 +37,7 @@ export function Inspector({ run }: { run: WatchedRun }) {
       setProblem((error as Error).message);
     }
   };
+  useEffect(() => drafts.keep(run.id, base === null || pristine ? undefined : { base, text, seq }), [run.id, base, text, seq]);
   // What one is editing is never overwritten; what one is only reading follows the run.
   useEffect(() => {
     if (pristine) void load();
