@@ -1,5 +1,5 @@
 // The state as a document: read while it runs, edited while it is paused, by a JSON Merge Patch.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
 import { Drafts } from "../drafts";
 import { isObject, mergePatch, same } from "../patch";
@@ -24,11 +24,14 @@ export function Inspector({ run }: { run: WatchedRun }) {
   const [problem, setProblem] = useState("");
   const paused = run.view.status === "paused";
   const pristine = base === null || same(parsed(text), base);
-  const load = async () => {
+  const editing = useRef(false);
+  editing.current = !pristine;
+  const load = async (over = false) => {
     try {
       const at = run.view.seq;
       const state = await get<Json>(`runs/${encodeURIComponent(run.id)}/state`);
       const doc = isObject(state["state"]) && Object.keys(state).every((k) => ["state", "step", "run", "seq"].includes(k)) ? state["state"] : state;
+      if (editing.current && !over) return; // somebody has begun to edit while it was read
       setBase(doc);
       setText(JSON.stringify(doc, null, 2));
       setSeq(at);
@@ -46,7 +49,7 @@ export function Inspector({ run }: { run: WatchedRun }) {
   const patch = base && isObject(edited) ? mergePatch(base, edited) : null;
   const save = async () => {
     if (!patch) return;
-    if (accepted(await act(run.id, "edit", { patch, if_seq: seq }))) await load();
+    if (accepted(await act(run.id, "edit", { patch, if_seq: seq }))) await load(true);
   };
   const reason = run.view.status === "cancelling" || run.view.status === "pausing" ? "it is settling" : "pause it to edit";
   return (
@@ -57,7 +60,7 @@ export function Inspector({ run }: { run: WatchedRun }) {
         <>
           <label class="field"><span class="sr">State</span><textarea class="code" spellcheck={false} rows={Math.min(28, text.split("\n").length + 1)} value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>
           {edited === undefined ? <p class="problem">This is not JSON.</p> : patch && Object.keys(patch).length > 0 && <><p class="muted">What will change</p><Value value={patch} /></>}
-          <div class="row"><button class="primary" disabled={!patch || !Object.keys(patch).length} onClick={() => void save()}>Save edit</button><button onClick={() => void load()}>Reload</button></div>
+          <div class="row"><button class="primary" disabled={!patch || !Object.keys(patch).length} onClick={() => void save()}>Save edit</button><button onClick={() => void load(true)}>Reload</button></div>
         </>
       ) : <Value value={base} />}
     </div>
