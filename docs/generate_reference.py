@@ -45,6 +45,7 @@ SECTIONS: dict[str, list[str]] = {
         "Runtime",
         "Handle",
         "RunView",
+        "Consequences",
         "Need",
         "Choice",
         "MailView",

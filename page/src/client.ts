@@ -112,6 +112,7 @@ export class Client extends Subject {
   runs: RunView[] = [];
   runsKnown = false;
   offset = 0; // the server's clock minus ours, in seconds
+  lostAt: number | null = null; // when the server was last heard, by its clock; null while connected
 
   private socket: WebSocket | null = null;
   private greeted = false;
@@ -282,6 +283,7 @@ export class Client extends Subject {
 
   private async lost(reason: string): Promise<void> {
     this.socket = null;
+    this.lostAt ??= this.heard / 1000 + this.offset;
     clearInterval(this.beat);
     if (!this.greeted && this.options.session && !(await this.options.session().catch(() => true))) {
       this.become("unauthorised");
@@ -315,7 +317,10 @@ export class Client extends Subject {
 
   private become(connection: Connection): void {
     this.connection = connection;
-    if (connection === "open") this.why = "";
+    if (connection === "open") {
+      this.why = "";
+      this.lostAt = null;
+    }
     this.changed();
   }
 }

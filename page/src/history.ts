@@ -3,7 +3,7 @@
 import type { CallStarted, Event, JsonValue, Receipt, TextDelta, TripwireTripped } from "./types.gen";
 import type { Status } from "./reduce";
 
-export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "in_doubt" | "undone" | "denied";
+export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "in_doubt" | "undone" | "denied" | "approved";
 
 export interface CallInfo {
   id: string;
@@ -131,7 +131,7 @@ export class History {
         return;
       }
       case "answered":
-        if (event.answer === "denied") this.end(event.call, event.at, "denied", { note: event.reason });
+        this.answered(event);
         return;
       case "undo_ended":
         this.call(event.call).undo = event.outcome;
@@ -159,6 +159,15 @@ export class History {
       default:
         return;
     }
+  }
+
+  /** What was asked is no longer open, whatever came of it; an approved call begins by itself. */
+  private answered(event: Extract<Event, { type: "answered" }>): void {
+    const { call, at, answer } = event;
+    if (answer === "answered") this.end(call, at, "finished", { result: event.value });
+    else if (answer === "approved") this.end(call, at, "approved", {});
+    else if (answer === "denied") this.end(call, at, "denied", { note: event.reason });
+    else this.end(call, at, "cut", { note: answer.replace("_", " ") });
   }
 
   private started(event: CallStarted): void {

@@ -170,6 +170,13 @@ export interface Choice {
   label: string;
 }
 
+/** What each control would do to the run now, in words; empty where nobody can tell. */
+export interface Consequences {
+  pause: string;
+  redirect: string;
+  cancel: string;
+}
+
 /** A driver found that the run had been taken from it, and stopped acting on it. */
 export interface DriverFenced {
   seq: number;
@@ -697,6 +704,7 @@ export interface RunView {
   error: string;
   traceback: string;
   driver: string;
+  consequences: Consequences;
 }
 
 /** What one try of a call said; `partial` if it was cut, failed, or has not ended. A reply's call is "reply". */

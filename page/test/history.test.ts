@@ -95,3 +95,21 @@ test("R33: marks count characters, and one that was held back stands beyond the 
   expect(pieces("😀 abc", [mark]).map((p) => p.text)).toEqual(["😀 ", "abc"]);
   expect(pieces("😀", [mark]).map((p) => p.text)).toEqual(["😀"]);
 });
+
+test("a question that was answered, withdrawn or refused is no longer open: its bar stops growing", () => {
+  for (const [answer, state] of [["answered", "finished"], ["approved", "approved"], ["denied", "denied"], ["withdrawn", "cut"], ["timed_out", "cut"]] as const) {
+    const history = new History();
+    history.add({ ...base, type: "asked", seq: 1, at: 10, call: "ask-1", kind: "question", text: "which?", options: null, args: {} } as unknown as Event);
+    expect(history.calls.get("ask-1")!.endedAt).toBeNull();
+    history.add({ ...base, type: "answered", route: "", seq: 2, at: 14, call: "ask-1", answer, by: "ada", value: "tea", reason: "" });
+    expect([history.calls.get("ask-1")!.endedAt, history.calls.get("ask-1")!.state]).toEqual([14, state]);
+  }
+});
+
+test("an approved call goes on when it begins", () => {
+  const history = new History();
+  history.add({ ...base, type: "asked", seq: 1, at: 10, call: "pay-1", kind: "approval", text: "", options: null, args: {} } as unknown as Event);
+  history.add({ ...base, type: "answered", route: "", seq: 2, at: 14, call: "pay-1", answer: "approved", by: "ada", value: null, reason: "" });
+  history.add({ ...base, type: "call_started", seq: 3, at: 15, call: "pay-1", tool: "pay", effect: "write", title: "", why: "", args: {}, attempt: 1 } as unknown as Event);
+  expect([history.calls.get("pay-1")!.endedAt, history.calls.get("pay-1")!.startedAt]).toEqual([null, 15]);
+});

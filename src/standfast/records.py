@@ -267,6 +267,15 @@ class Interruption:
     cut: tuple[CallRef, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """What each control would do to the run now, in words; empty where nobody can tell."""
+
+    pause: str = ""  # of a paused run: what resume would do
+    redirect: str = ""
+    cancel: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """A run as people see it now."""
@@ -298,6 +307,7 @@ class RunView:
     error: str = ""
     traceback: str = ""
     driver: str = ""
+    consequences: Consequences = field(default_factory=Consequences)
 
 
 # --- halts --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from standfast import budget as budgets
 from standfast.abc import Tx
 from standfast.codec import from_json
+from standfast.consequences import consequences
 from standfast.delivering import disposition, limits_of
 from standfast.errors import StoreDamaged
 from standfast.leases import proven_dead
@@ -40,13 +41,14 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
     mail = tx.mail(row.n)
     spent = family_spent(tx, row)
     end = doc.ended_at if doc.ended_at is not None else now
+    waiting_for = _waiting_for(tx, row, now, doing)
     paused_for = doc.paused_for + (max(0.0, now - doc.paused_at) if doc.paused_at is not None else 0.0)
     return RunView(
         id=row.id,
         agent=row.agent,
         status=row.status,
         holds=tuple(doc.holds),
-        waiting_for=_waiting_for(tx, row, now, doing),
+        waiting_for=waiting_for,
         step=row.step,
         attempt=row.attempt,
         epoch=row.epoch,
@@ -69,6 +71,7 @@ def view_of(tx: Tx, row: RunRow, now: float, doing: str = "") -> RunView:
         error=doc.error.text if doc.error else f"run {row.id} {doc.forgotten}" if doc.forgotten else "",
         traceback=doc.error.traceback if doc.error else "",
         driver=row.holder or "",
+        consequences=consequences(tx, row, waiting_for),
     )
 
 
@@ -215,9 +218,14 @@ def _mail(tx: Tx, row: RunRow, mail: MailRow) -> MailView:
 
 
 def _pending(tx: Tx, row: RunRow, mail: MailRow) -> str:
-    """What a piece of mail waits for; of a message: what it was told, as things are now."""
+    """What a piece of mail waits for: what its sender was told, as things are now."""
     if mail.kind == "message":
         waits = held_back(mail.when, row.doc.frames, limits_of(tx, row)) if row.doc.frames else ""
         if waits or row.status == "paused" or row.doc.taken is not None:
             return disposition(row, mail, waits)
-    return f"from step {mail.not_before}" if mail.not_before else "at the next reading"
+    if mail.not_before:
+        return f"from step {mail.not_before}"
+    if mail.kind == "redirect" and mail.when == "now":
+        becomes = disposition(row, mail, "")
+        return f"now: step {row.step} is taken again with it" if becomes == "now" else becomes
+    return "at the next reading"

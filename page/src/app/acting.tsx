@@ -4,7 +4,7 @@ import type { WatchedRun } from "../client";
 import { ENDED } from "../reduce";
 import { fieldsOf } from "../schema";
 import type { ToolInfo, Verb } from "../wire";
-import { SchemaForm, valuesOf, useFields } from "./form";
+import { SchemaForm, blame, valuesOf, useFields } from "./form";
 import { Effect } from "./parts";
 import { accepted, act, changes, client, to, told } from "./state";
 
@@ -86,7 +86,7 @@ function PerformForm({ run, tool }: { run: WatchedRun; tool: ToolInfo }) {
   const form = useFields(fieldsOf(tool.schema));
   const submit = () => {
     const args = valuesOf(form);
-    if (args) void act(run.id, "perform", { tool: tool.name, args });
+    if (args) void act(run.id, "perform", { tool: tool.name, args }, (problem) => blame(form, problem));
   };
   return <SchemaForm form={form} submit={`Perform ${tool.name}`} onSubmit={submit} />;
 }

@@ -9,7 +9,7 @@ import { client, get, route, seconds, to, told } from "./state";
 import { At, Earlier, Effect, Value } from "./parts";
 
 const STATE_MARK: { [state: string]: string } = {
-  asking: "?", started: "▸", finished: "✓", failed: "!", cut: "–", in_doubt: "≈", denied: "×",
+  asking: "?", started: "▸", finished: "✓", failed: "!", cut: "–", in_doubt: "≈", denied: "×", approved: "✓",
 };
 
 export function Calls({ run }: { run: WatchedRun }) {

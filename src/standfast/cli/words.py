@@ -150,32 +150,9 @@ def flying(calls: Iterable[CallRef]) -> str:
 
 
 def consequences(view: RunView) -> dict[Literal["pause", "redirect", "cancel"], str]:
-    """What pause, redirect and cancel would do now."""
-    effects = [call for call in view.in_flight if call.effect in ("write", "irreversible")]
-    item = next_item(view)
-    finished = count(view.step, "finished step")
-    pause = {
-        "queued": "holds it before it begins",
-        "running": f"waits for {effects[0].title or effects[0].tool}, then holds"
-        if effects
-        else "holds it here; nothing is lost",
-        "pausing": f"under way: {view.waiting_for or 'draining'}",
-        "paused": "it is paused; resume goes on here",
-    }.get(view.status, "too late")
-    redirect = f"rewrites {short(item.title, 34)!r}" if item else "rewrites the next step"
-    undoes = (
-        f", undoes {effects[0].title or effects[0].tool} in progress"
-        if effects
-        else ", cuts what is in progress"
-        if view.in_flight
-        else ""
-    )
-    cancel = f"keeps {finished}{undoes}" if view.step else f"ends it{undoes}"
-    if view.status == "cancelling":
-        redirect, cancel = "too late: it is being cancelled", f"under way: {view.waiting_for or 'undoing'}"
-    if view.status in ("cancelled", "done", "failed"):
-        redirect = cancel = "too late: fork it instead"
-    return {"pause": pause, "redirect": redirect, "cancel": cancel}
+    """What pause, redirect and cancel would do now, as the view tells it."""
+    told = view.consequences
+    return {"pause": told.pause, "redirect": told.redirect, "cancel": told.cancel}
 
 
 # --- commands to type ------------------------------------------------------------------------------

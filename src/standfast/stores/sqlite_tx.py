@@ -282,6 +282,9 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
     def ledger(self, n: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["ledger"], (n,)).fetchall()]
 
+    def at_stake(self, n: int, epoch: int, step: int) -> list[CallRow]:
+        return [_call(r) for r in self._c.execute(_Q["at_stake"], (n, epoch, step)).fetchall()]
+
     def open_calls(self, n: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["open_calls"], (n,)).fetchall()]
 

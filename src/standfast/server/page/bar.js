@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-COeL7Lb4.js";
+export{t as StandfastBar}from"./assets/bar-CPyWkhAt.js";

@@ -98,6 +98,15 @@ SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before
 SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
 FROM calls WHERE run = ? AND effect IN ('write', 'irreversible') ORDER BY n DESC;
 
+-- name: at_stake
+-- What a cancel would take back if it came in this step: its own effects, drafts of the run, locks; oldest first.
+SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
+FROM calls
+WHERE run = ? AND effect IN ('write', 'irreversible') AND undo IS NULL
+  AND status IN ('started', 'finished', 'failed', 'in_doubt', 'check', 'cut')
+  AND (settles <> 'step' OR (epoch = ? AND step = ?))
+ORDER BY n;
+
 -- name: open_calls
 -- Calls of a run that wait for a person or a probe; the ledger decides about those that are taken back.
 SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
