@@ -7,6 +7,7 @@ import builtins
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
+from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 from pydantic_core import from_json, to_json
@@ -99,6 +100,11 @@ class Runtime:
     def signing(self) -> NotaryState:
         """Is what happens here signed for, up to where, and if not, why?"""
         return self._signing.state
+
+    @property
+    def store_path(self) -> Path:
+        """The file that the runs are in."""
+        return self._store.path
 
     @property
     def clock(self) -> Clock:

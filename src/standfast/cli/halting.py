@@ -15,6 +15,7 @@ from standfast.cli.options import STORE, Label, me, say_json
 from standfast.cli.saying import complain, tell
 from standfast.clock import RandomIds
 from standfast.errors import Misuse, StandfastError, StoreBusy, UnknownHalt
+from standfast.evidence.halt_signatures import signs_halts, verifies_halts
 from standfast.operator.acting import Acting, halt_from
 from standfast.operator.client import NoOperator, ask_port, ask_socket, socket_of
 from standfast.operator.listening import listen
@@ -65,7 +66,8 @@ def ask(store: Path, port: int | None, request: Json) -> tuple[Json, str]:
         why = error.message
     if not store.exists():
         raise Unreachable(f"{why}, and there is no store {store}", hint="give --store; nothing was halted or lifted")
-    acting = Acting(store.absolute())
+    file = store.absolute()
+    acting = Acting(file, sign=signs_halts(file), verify=verifies_halts(file))
     try:
         return acting.answer(request, "store"), f"straight on the store {store} ({why})"
     finally:

@@ -23,6 +23,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from standfast.errors import Misuse, StandfastError, StoreError
+from standfast.evidence.halt_signatures import signs_halts, verifies_halts
 from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.operator.acting import Acting, failed
@@ -225,7 +226,7 @@ def listen(
     """Be the operator of a store, until told to go."""
 
     async def through() -> None:
-        acting = Acting(store)
+        acting = Acting(store, sign=signs_halts(store), verify=verifies_halts(store))
         try:
             await Listening(acting, port=port, token=token, server=server, tell=tell).serve()
         finally:

@@ -96,7 +96,7 @@ async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView)
             key = f"agui:{given.run_id}:{answer.interrupt_id}:{verb}"
             await surface.verb(actor, verb, view.id, {**args, "request_id": key})
     words = given.last_words
-    if given.resume is None and words and words != view.labels.get(FIRST) and view.status not in ENDED:
+    if not given.resume and words and words != view.labels.get(FIRST) and view.status not in ENDED:
         # by its own id: words that were handed over before are not said again
         args = {"text": given.messages[-1].text, "request_id": f"agui:{view.id}:{words}"}
         await surface.verb(actor, "message", view.id, args)
@@ -118,9 +118,11 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
         return [("resume", {})] if answer.status == "resolved" else []
     kind, call = need["kind"], need["call"]
     if kind == "approval":
-        told = payload if is_object(payload) else {"approved": payload}
+        told: dict[str, Any] = payload if is_object(payload) else {"approved": payload}
         if answer.status == "cancelled" or told.get("approved") is False:
             return [("deny", {"call_id": call, "reason": str(told.get("reason") or "denied")})]
+        if told.get("approved") is not True:  # what nobody said yes to is not done
+            raise _unclear(view, answer, 'send {"approved": true} or {"approved": false}')
         return [("approve", {"call_id": call, "args": told.get("args")})]
     if answer.status == "cancelled":
         return []
@@ -130,8 +132,18 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     if kind == "doubt":
         told = payload if is_object(payload) else {"decision": payload}
         return [("resolve", {"call_id": call, **told})]
-    choice = payload if is_object(payload) and "verb" in payload else need["choices"][0]
-    return [(str(choice["verb"]), dict(choice.get("args") or {}))]
+    if payload is None:  # resolved, and nothing else: the first choice is the one that goes on
+        payload = need["choices"][0]
+    verbs = [each["verb"] for each in need["choices"]]
+    if not is_object(payload) or payload.get("verb") not in verbs:
+        raise _unclear(view, answer, f"send one of its choices: {', '.join(verbs)}")
+    return [(str(payload["verb"]), dict(payload.get("args") or {}))]
+
+
+def _unclear(view: RunView, answer: Answer, hint: str) -> Problem:
+    return Problem(
+        422, f"the answer to {answer.interrupt_id[:100]!r} is unclear; nothing was changed", hint, run=view.id
+    )
 
 
 def _stream(surface: Surface, actor: Actor, given: RunInput, run: str, after: int) -> Response:

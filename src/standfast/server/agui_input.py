@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
+from standfast.json_values import fingerprint
 from standfast.server.agui_events import Known
 
 
@@ -61,7 +62,9 @@ class RunInput(_Model):
     def last_words(self) -> str:
         """The id of the user's last message, if the conversation ends with it."""
         last = self.messages[-1] if self.messages else None
-        return last.id if last is not None and last.role == "user" else ""
+        if last is None or last.role != "user":
+            return ""
+        return last.id or fingerprint([len(self.messages), last.text])  # words without an id are words too
 
     @property
     def conversation(self) -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from standfast.evidence.halt_signatures import signs_halts, verifies_halts
 from standfast.operator.acting import halt_json
 from standfast.records import Halt
 from standfast.server.actors import Actor
@@ -63,7 +64,8 @@ async def list_halts(surface: Surface, actor: Actor, request: Request) -> Respon
     lifted: bool = query_of(Listed, request).lifted
     if actor.scope is not None:  # what holds one of their runs is told with that run
         return answer({"halts": []})
-    found: list[Halt] = await surface.halts(lambda tx: halts_in(tx, lifted=lifted))
+    verifies = verifies_halts(surface.runs.store_path)
+    found: list[Halt] = await surface.halts(lambda tx: halts_in(tx, lifted=lifted, verify=verifies))
     return answer({"halts": [halt_json(halt) for halt in found]})
 
 
@@ -80,6 +82,7 @@ async def set_halt(surface: Surface, actor: Actor, request: Request) -> Response
             reason=ask.reason,
             by=actor.name,
             id=ask.request_id,
+            sign=signs_halts(surface.runs.store_path),
             route=_route(request),
         ),
     )
