@@ -79,7 +79,7 @@ def _rates(rates: Sequence[Rate]) -> Iterable[str]:
         [
             str(one.watchers),
             f"{one.a_second / alone:.2f}x ({one.a_second:,.0f})",
-            f"{one.a_second * one.watchers:,.0f}" if one.watchers else "-",
+            f"{one.told_a_second:,.0f}" if one.watchers else "-",
             f"{one.lag:.2f} s" if one.watchers else "-",
         ]
         for one in rates
