@@ -39,7 +39,8 @@ def page(loads: Sequence[Load], clicked: Load | None, rates: Sequence[Rate], mem
         "from the verb to its answer (*accepted*), and to the event that says it is so (*settled*: nothing of the "
         "run is at work any more; for a resume, somebody drives it; for a redirect, the step is taken again with the "
         "words). The ratio is against a POST to a bare Starlette app, measured before and after under the same load; "
-        "times depend on the machine, and on what else it does.",
+        "times depend on the machine, and on what else it does. A POST is HTTP and a verb goes over a socket that is "
+        "open, a moment apart: a ratio below 1 means no more than that they cost alike.",
         "## From the verb on the page's socket",
         *(_load(load) for load in loads),
     ]
@@ -73,13 +74,14 @@ def _rates(rates: Sequence[Rate]) -> Iterable[str]:
     alone = rates[0].a_second
     yield (
         f"{RUNS} runs that do nothing but make steps, and watchers who each watch all of them over one socket. "
-        "Every watcher gets every event: it is counted."
+        "Every watcher gets every event: it is counted. Watchers come when the runs have begun, so what they are told "
+        "includes what they missed: the rate is what the server can tell, to all of them together."
     )
     rows = [
         [
             str(one.watchers),
             f"{one.a_second / alone:.2f}x ({one.a_second:,.0f})",
-            f"{one.a_second * one.watchers:,.0f}" if one.watchers else "-",
+            f"{one.told_a_second:,.0f}" if one.watchers else "-",
             f"{one.lag:.2f} s" if one.watchers else "-",
         ]
         for one in rates

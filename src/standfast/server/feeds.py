@@ -32,8 +32,6 @@ log = logging.getLogger("standfast")
 GAP = 0.015  # between two readings, however fast runs write
 VIEW_GAP = 0.1
 LIST_GAP = 0.25
-LIST_SHARE = 10  # a list is left alone for so many times what it took to read: verbs come first on a busy server
-LONGEST_LIST_GAP = 2.0
 STALE = 1.0  # what a run waits for is told in seconds: looked at again this often while it is live
 RECENT = 1_000  # events of a run that are kept for those who are nearly up to date
 MOST_DELTAS = 500
@@ -101,12 +99,7 @@ class Listing:
         self.key = b""
         self.version = 0
         self.read_at = 0.0
-        self.cost = 0.0  # seconds that the last reading took
         self.pokes: set[Callable[[], None]] = set()
-
-    def due(self, now: float) -> bool:
-        """May it be read again? The more it costs, the less often."""
-        return now - self.read_at >= max(LIST_GAP, min(LIST_SHARE * self.cost, LONGEST_LIST_GAP))
 
 
 _News: TypeAlias = tuple[Tail, list[Told], tuple[bytes, bytes] | None, bool]
@@ -264,10 +257,10 @@ class Feeds:
 
     async def _read_lists(self) -> None:
         now = time.monotonic()
-        due = [each for each in self._listings.values() if each.due(now)] if self._changed else []
+        due = [each for each in self._listings.values() if now - each.read_at >= LIST_GAP] if self._changed else []
         for listing in due:
-            began = time.monotonic()
             views = await self._reader.found(listing.wanted)
+            listing.read_at = now
             bodies = [view_json(view) for view in views]
             key = b"\n".join(map(view_key, bodies))
             if key != listing.key or not listing.version:
@@ -275,8 +268,6 @@ class Feeds:
                 listing.version += 1
                 for poke in list(listing.pokes):
                     poke()
-            listing.read_at = time.monotonic()
-            listing.cost = listing.read_at - began
         if len(due) == len(self._listings):
             self._changed = False
 
