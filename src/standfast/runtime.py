@@ -6,8 +6,8 @@ import asyncio
 import builtins
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from types import TracebackType
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
 from pydantic_core import from_json, to_json

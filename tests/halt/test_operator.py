@@ -216,4 +216,4 @@ def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
     said = typed("halt", "--label", "team=a", "--label", "env=p", "--agent", "w", "--reason", "why", "--store", store)
     assert "agent w with team=a with env=p" in said and "straight on the store" in said
     listed = typed("halts", "--store", store)
-    assert "why" in listed and "holds 0 runs" in listed and "not signed" in listed
+    assert "why" in listed and "holds 0 runs" in listed and "  signed" in listed
