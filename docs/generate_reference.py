@@ -40,7 +40,17 @@ SECTIONS: dict[str, list[str]] = {
     "Tools": ["tool", "Tool", "Call", "Performed", "SchemaTool", "Toolbox"],
     "Inside a tool": ["idempotency_key", "use", "say", "spend", "progress", "stop_token", "run_process", "Completed"],
     "Calls that standfast performs": ["ask", "sleep", "child", "file_content"],
-    "Runs from outside": ["Runtime", "Handle", "RunView", "Consequences", "Need", "Choice", "MailView", "CallRef", "Said"],
+    "Runs from outside": [
+        "Runtime",
+        "Handle",
+        "RunView",
+        "Consequences",
+        "Need",
+        "Choice",
+        "MailView",
+        "CallRef",
+        "Said",
+    ],
     "What a verb takes and answers": [
         *("Answer", "Accepted", "Refused", "TooLate"),
         *("Happened", "NotHappened", "CheckAgain", "Budget", "Spent"),

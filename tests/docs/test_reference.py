@@ -11,9 +11,9 @@ import standfast
 ROOT = Path(__file__).resolve().parents[2]
 
 NAMES = """
-    Accepted Again Agent Answer BadReturn BadTool Budget Call CallDenied CallFailed CallRef CallTimedOut
-    CannotUndo Chat CheckAgain ChildCancelled Choice Completed Consequences Done DuplicateAgent Event Fenced Frame
-    FramesOpen Handle Happened Idle InFlight Interruption Json KeyReused LLMAgent Log MailView Message Misuse Need NoAnswer
+    Accepted Again Agent Answer BadReturn BadTool Budget Call CallDenied CallFailed CallRef CallTimedOut CannotUndo
+    Chat CheckAgain ChildCancelled Choice Completed Consequences Done DuplicateAgent Event Fenced Frame FramesOpen
+    Handle Happened Idle InFlight Interruption Json KeyReused LLMAgent Log MailView Message Misuse Need NoAnswer
     NotCalled NotHappened NotPerformed NotStorable OpenFrame OutsideACall Performed Pipeline Plan PlanItem Receipt
     Refused RequestCut RequestRefused Residue Run RunCancelled RunEnded RunFailed RunHeld RunIdTaken RunView Runtime
     Said SchemaTool Spent StackFull StandfastError StoreBusy StoreDamaged StoreError StoreFailed StoreTooNew
