@@ -24,6 +24,7 @@ SECTIONS: dict[str, list[str]] = {
         "Agent",
         "Pipeline",
         "LLMAgent",
+        "Tripwire",
         "Chat",
         "Run",
         "Done",
@@ -50,12 +51,15 @@ SECTIONS: dict[str, list[str]] = {
         "MailView",
         "CallRef",
         "Said",
+        "Trip",
+        "Halt",
     ],
     "What a verb takes and answers": [
         *("Answer", "Accepted", "Refused", "TooLate"),
         *("Happened", "NotHappened", "CheckAgain", "Budget", "Spent"),
     ],
-    "Receipts": ["Receipt", "InFlight", "Undone", "Residue"],
+    "Evidence": ["Notary", "Redactor", "Secret"],
+    "Receipts": ["Receipt", "InFlight", "Undone", "Residue", "Mark"],
     "Events": ["Event", "TextDelta"],
 }
 METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
@@ -66,7 +70,7 @@ METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them
     "Log": ("append", "extend"),
     "Tool": ("parse", "schema", "result_schema"),
     "Toolbox": ("tools", "refresh"),
-    "Runtime": ("start", "handle", "list", "events"),
+    "Runtime": ("start", "handle", "list", "events", "halt", "lift", "halts", "forget", "signing"),
     "Handle": (),
     "OpenFrame": (),
 }

@@ -8,7 +8,7 @@ import { Drafts } from "./drafts";
 import { TWICE, Twice } from "./keys";
 import { ENDED, IN_TRANSIT, times } from "./reduce";
 import type { Choice, JsonValue, PlanItem } from "./types.gen";
-import type { Answer, Verb } from "./wire";
+import { askedWith, type Answer, type Hand, type Right, type Verb } from "./wire";
 import {
   STATE_SHAPES, STATE_WORDS, clock, doing, duration, forceWords, meter, names, planPosition, redirectWaits, unsentWords, whyPaused,
 } from "./words";
@@ -110,9 +110,9 @@ export class StandfastBar extends HTMLElement {
 
   /** Press a control, as its key would. */
   press(control: "pause" | "redirect" | "cancel" | "force"): void {
-    if (control === "pause") this.pauseOrResume();
+    if (control === "pause") this.pauseOrResume("key");
     else if (control === "redirect") this.compose();
-    else void this.ask(control, control);
+    else void this.ask(control, control, {}, "key");
   }
 
   /** Cancel as its key does: the first press arms this bar for this run, a second within a moment cancels. */
@@ -139,7 +139,7 @@ export class StandfastBar extends HTMLElement {
   }
 
   private openComposer(from: PlanItem | null, focus: boolean): void {
-    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling") return;
+    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling" || !this.may("redirect")) return;
     const form = this.part_("composer");
     const box = this.part_("text") as HTMLTextAreaElement;
     if (!form.hidden && this.from === from) {
@@ -190,7 +190,7 @@ export class StandfastBar extends HTMLElement {
         this.closeComposer();
       } else if (key.key === "Enter" && !key.shiftKey && !key.isComposing && key.target === this.part_("text")) {
         key.preventDefault();
-        void this.redirect("now");
+        void this.redirect("now", "key");
       }
     };
   }
@@ -235,17 +235,17 @@ export class StandfastBar extends HTMLElement {
     this.watched = undefined;
   }
 
-  private pauseOrResume(): void {
+  private pauseOrResume(hand: Hand = "button"): void {
     if (!this.watched || this.part_("pause").getAttribute("aria-disabled") === "true") return;
     if (this.slotMeans === "resume" && Date.now() - this.slotChanged < CHANGED_GUARD) return;
-    void this.ask("pause", this.slotMeans as Verb);
+    void this.ask("pause", this.slotMeans as Verb, {}, hand);
   }
 
-  private async redirect(when: "now" | "next"): Promise<void> {
+  private async redirect(when: "now" | "next", hand: Hand = "button"): Promise<void> {
     const text = (this.part_("text") as HTMLTextAreaElement).value.trim();
     if (!text) return;
     const args = this.from ? { text, from_step: this.from.step ?? this.from.id } : { text, when };
-    const answer = await this.ask("redirect", "redirect", args);
+    const answer = await this.ask("redirect", "redirect", args, hand);
     if (answer?.answer === "accepted") this.closeComposer();
   }
 
@@ -264,7 +264,7 @@ export class StandfastBar extends HTMLElement {
   }
 
   /** Send a verb; the button that asked shows at once that it was heard. */
-  private async ask(button: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}): Promise<Answer | null> {
+  private async ask(button: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}, hand: Hand = "button"): Promise<Answer | null> {
     if (!this.watched || !this.given) return null;
     const run = this.watched;
     const pressed = button === null ? null : this.part_(button);
@@ -274,7 +274,7 @@ export class StandfastBar extends HTMLElement {
     this.asking = verb;
     this.sayUnsent();
     try {
-      const answer = await this.given.verb(run.id, verb, args);
+      const answer = await this.given.verb(run.id, verb, askedWith(hand, verb, args));
       if (this.watched !== run) return null; // the bar shows another run by now
       this.show(verb, answer);
       return answer;
@@ -354,8 +354,13 @@ export class StandfastBar extends HTMLElement {
     }
     for (const control of ["pause", "redirect", "cancel"] as const) this.words(control, view.consequences[control]);
     const ending = view.status === "cancelling";
-    this.disable("pause", ending);
-    this.disable("redirect", ending || this.takesNoRedirects());
+    const may = { pause: this.may("pause"), redirect: this.may("redirect"), cancel: this.may("cancel") };
+    if (!may.pause) this.words("pause", `you have no right to ${means}`);
+    if (!may.redirect) this.words("redirect", "you have no right to redirect");
+    if (!may.cancel) this.words("cancel", "you have no right to cancel");
+    this.disable("pause", ending || !may.pause);
+    this.disable("redirect", ending || this.takesNoRedirects() || !may.redirect);
+    this.disable("cancel", !may.cancel);
     this.part_("pause").toggleAttribute("data-pressed", view.status === "pausing");
     this.part_("cancel").toggleAttribute("data-pressed", ending);
     this.text(".plan", planPosition(view) && `plan ${planPosition(view)}`);
@@ -390,7 +395,7 @@ export class StandfastBar extends HTMLElement {
     const since = this.watched.history.spans.findLast((s) => s.kind === view.status && s.to === null)?.from;
     const stuck = IN_TRANSIT.includes(view.status) && since !== undefined && now - since >= FORCE_AFTER;
     const offered = this.given.verbs === null || this.given.verbs.includes("force");
-    this.part_("force").hidden = !stuck || !offered;
+    this.part_("force").hidden = !stuck || !offered || !this.may("cancel");
     if (stuck && !this.kills) void this.nameKilled();
     if (!stuck) this.kills = "";
     this.words("force", this.kills || forceWords(view));
@@ -435,6 +440,10 @@ export class StandfastBar extends HTMLElement {
 
   private takesNoRedirects(): boolean {
     return this.given?.agents.find((a) => a.name === this.watched?.view.agent)?.redirects === false;
+  }
+
+  private may(right: Right): boolean {
+    return this.given?.may(right) ?? true;
   }
 
   /** What a control would do: part of its name, and whole for whoever points at it where it is cut. */

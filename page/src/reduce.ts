@@ -64,6 +64,10 @@ function change(view: RunView, event: Event): Partial<RunView> {
       return { status: event.status, driver: "", in_flight: [], waiting_for: "" };
     case "pause_asked":
       return { status: event.status, holds: event.status === "paused" ? withHold(view.holds, "user") : view.holds };
+    case "run_halted":
+      return { status: event.status, holds: withHold(view.holds, "halted"), ...(event.status === "paused" ? { waiting_for: `halted: ${event.reason} (by ${event.by ?? "somebody"})` } : {}) };
+    case "run_lifted":
+      return { holds: event.holds as Hold[] };
     case "run_paused":
       return {
         status: "paused", holds: event.holds as Hold[], in_flight: [], driver: "", waiting_for: event.text,

@@ -1,7 +1,22 @@
 // What people read: the word for each state, what becomes of what they sent. What each control would do now
 // is in the view: the server tells it from the ledger.
 import { hasEnded, times, type Hold, type Status } from "./reduce";
-import type { CallRef, Json, MailView, RunView } from "./types.gen";
+import type { CallRef, Json, MailView, Receipt, RunView } from "./types.gen";
+
+export type Trigger = Receipt["trigger"];
+
+/** What set a stop off. */
+export const TRIGGER_WORDS: Record<Trigger, string> = {
+  api: "a program", button: "a button", key: "a key", terminal: "a typed command", operator: "an operator’s halt",
+  parent: "the run above it", deadline: "its deadline", budget: "its budget", tripwire: "a tripwire", run: "the run itself",
+};
+/** Those that are a person’s, or a program’s in their name. */
+export const HANDS: readonly Trigger[] = ["api", "button", "key", "terminal"];
+
+/** With a capital letter. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
 
 export const STATE_WORDS: Record<Status, string> = {
   queued: "Queued", running: "Running", pausing: "Pausing", paused: "Paused", cancelling: "Cancelling",

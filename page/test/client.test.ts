@@ -35,7 +35,7 @@ class Socket {
   }
 
   hello(): void {
-    this.say({ op: "hello", version: "1", me: { name: "ada" }, now: Date.now() / 1000 + 100, agents: [] });
+    this.say({ op: "hello", version: "1", me: { name: "ada" }, now: Date.now() / 1000 + 100, agents: [], verbs: [] });
   }
 
   got<O extends ToServer["op"]>(op: O): Extract<ToServer, { op: O }>[] {

@@ -249,7 +249,7 @@ test("steps are announced, tokens are not", () => {
 
 test("the record names who did what, also for events it does not know", () => {
   const base = { seq: 1, at: 1, run: "r" };
-  const told = tell({ ...base, type: "cancel_asked", by: "ada", reason: "enough", trigger: "user", undo: "step", soft: false, in_flight: [], status: "cancelling" });
-  expect([told.by, told.person, told.text]).toEqual(["ada", true, "asked to cancel (undo: step): enough"]);
+  const told = tell({ ...base, type: "cancel_asked", route: "", by: "ada", reason: "enough", trigger: "key", undo: "step", soft: false, suspicious: false, in_flight: [], status: "cancelling" });
+  expect([told.by, told.person, told.text]).toEqual(["ada", true, "asked to cancel (undo: step) (by a key): enough"]);
   expect(tell({ ...base, type: "brand_new" } as unknown as Event).text).toBe("brand new");
 });

@@ -4,7 +4,7 @@ import type { WatchedRun } from "../client";
 import { Drafts } from "../drafts";
 import { isObject, mergePatch, same } from "../patch";
 import type { Json, JsonValue } from "../types.gen";
-import { accepted, act, get, told } from "./state";
+import { accepted, act, changes, client, get, told } from "./state";
 import { Value } from "./parts";
 
 interface Edit {
@@ -22,7 +22,9 @@ export function Inspector({ run }: { run: WatchedRun }) {
   const [text, setText] = useState(draft?.text ?? "");
   const [seq, setSeq] = useState(draft?.seq ?? 0);
   const [problem, setProblem] = useState("");
-  const paused = run.view.status === "paused";
+  void changes.value;
+  const may = client.may("redirect");
+  const paused = run.view.status === "paused" && may;
   const pristine = base === null || same(parsed(text), base);
   const editing = useRef(false);
   editing.current = !pristine;
@@ -51,7 +53,7 @@ export function Inspector({ run }: { run: WatchedRun }) {
     if (!patch) return;
     if (accepted(await act(run.id, "edit", { patch, if_seq: seq }))) await load(true);
   };
-  const reason = run.view.status === "cancelling" || run.view.status === "pausing" ? "it is settling" : "pause it to edit";
+  const reason = run.view.status === "cancelling" || run.view.status === "pausing" ? "it is settling" : may ? "pause it to edit" : "you have no right to edit it (redirect)";
   return (
     <div class="inspector">
       <p class="muted">State before step {run.view.step}{!paused && ` · ${reason}`}</p>

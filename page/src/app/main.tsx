@@ -2,6 +2,7 @@ import { render } from "preact";
 import "../bar";
 import "../style.css";
 import { actionOf, isField } from "../keys";
+import { watchHalts } from "./halts";
 import { Help, helping, keys } from "./help";
 import { List } from "./list";
 import { Login, tokenInAddress } from "./login";
@@ -87,6 +88,7 @@ async function begin(): Promise<void> {
   listenForKeys();
   sayConnection();
   watchNeeds();
+  watchHalts();
   client.open();
   render(<App />, document.getElementById("app")!);
 }

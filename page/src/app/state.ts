@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Client, VerbProblem, useClient, type WatchedRun } from "../client";
 import { parseRoute, type Route } from "../routes";
 import type { JsonValue } from "../types.gen";
-import type { Answer, Problem, Verb } from "../wire";
+import { askedWith, type Answer, type Problem, type Verb } from "../wire";
 import { outcomeWords, unsentWords } from "../words";
 
 export const client = new Client({ session: async () => (await fetch("api/me")).status !== 401 });
@@ -38,7 +38,7 @@ export async function act(
 ): Promise<Answer | null> {
   try {
     if (client.lostAt !== null) say(unsentWords(verb));
-    const answer = await client.verb(run, verb, args);
+    const answer = await client.verb(run, verb, askedWith("button", verb, args));
     if (answer.answer === "accepted") {
       const words = outcomeWords(verb, args, answer.note ?? "");
       if (words) say(words);

@@ -5,7 +5,7 @@ import { Drafts } from "../drafts";
 import { ENDED } from "../reduce";
 import type { Json, MailView } from "../types.gen";
 import { duration } from "../words";
-import { accepted, act, client, seconds, told } from "./state";
+import { accepted, act, changes, client, seconds, told } from "./state";
 import { At, By, Panel } from "./parts";
 
 export function Frames({ run }: { run: WatchedRun }) {
@@ -90,7 +90,8 @@ export function MessageBox({ run }: { run: WatchedRun }) {
       setBecame(answer.note || "sent");
     }
   };
-  if (ended) return null;
+  void changes.value;
+  if (ended || !client.may("redirect")) return null;
   return (
     <section class={`messagebox ${open ? "open" : ""}`} aria-label="Message">
     <button class="opener" aria-expanded={open} onClick={() => { setOpen(!open); requestAnimationFrame(() => box.current?.focus()); }}>{open ? "Close" : "Message…"}</button>

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from standfast.events import TripwireTripped
 from standfast.records import (
     Accepted,
     Answer,
@@ -22,7 +23,9 @@ from standfast.records import (
     Refused,
     RunView,
     Status,
+    Trigger,
 )
+from standfast.transcripts import Trip
 
 Colour = Literal["blue", "green", "yellow", "red", "magenta", "cyan", "bright_black", "white"]
 
@@ -46,6 +49,19 @@ LOOKS: Final[dict[str, Look]] = {
     "failed": Look("▲", "magenta"),
 }
 PLAN_SHAPES: Final[dict[str, str]] = {"queued": "○", "running": "▶", "done": "✔", "dropped": "╌"}
+SUSPICIOUS: Final = "⚑ stopped here as suspicious"
+TRIGGER_WORDS: Final[dict[Trigger, str]] = {
+    "api": "by a program",
+    "button": "by a button",
+    "key": "by a key",
+    "terminal": "by a typed command",
+    "operator": "by an operator's halt",
+    "parent": "by the run above it",
+    "deadline": "by its deadline",
+    "budget": "by its budget",
+    "tripwire": "by a tripwire",
+    "run": "by the run itself",
+}
 UNKNOWN = Look("?", "white")
 
 
@@ -227,6 +243,8 @@ def next_lines(view: RunView, options: str = "") -> list[str]:
         case "paused":
             if view.needs:
                 return [line for need in view.needs for line in need_lines(need, run, options)]
+            if "halted" in view.holds:
+                return [f"held until an operator lifts the halt: standfast halts{options}"]
             return [f"go on: standfast resume {run}{options}"]
         case "pausing":
             return [f"see what it waits for: standfast show {run}{options}"]
@@ -249,3 +267,17 @@ def ended(status: Status) -> bool:
 def joined(parts: Sequence[str], between: str = "  ") -> str:
     """Those that are not empty."""
     return between.join(part for part in parts if part)
+
+
+# --- the tripwire --------------------------------------------------------------------------------------
+
+TRIPWIRE_LIMITS: Final = "it does not see paraphrase, translation, or ciphers other than rot13"
+_CHANNELS: Final = {"text": "its answer", "reasoning": "its thinking", "tool_call": "what it gave to a tool"}
+
+
+def trip_words(trip: Trip | TripwireTripped) -> str:
+    """What came out where, and what was done about it; never the words themselves."""
+    what = "a canary from its instructions" if trip.kind == "canary" else "its instructions"
+    form = "" if trip.variant == "plain" else f" ({trip.variant})"
+    done = "marked, not stopped" if trip.action == "flag" else f"{trip.action}, {trip.held_back} characters held back"
+    return f"{what}{form} came out in {_CHANNELS[trip.channel]}, characters {trip.start} to {trip.end}: {done}"

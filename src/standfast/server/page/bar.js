@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-x9HVFiy0.js";
+export{t as StandfastBar}from"./assets/bar-BfDTMYE-.js";
