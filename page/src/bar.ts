@@ -26,7 +26,7 @@ const ICONS = {
 
 // Force comes before the others, which stand at the far end: when it appears, none of them moves.
 function control(name: string, more = ""): string {
-  return `<button type="button" class="control" id="${name}" aria-labelledby="${name}-name" aria-describedby="${name}-words" ${more}><b id="${name}-name"></b><span id="${name}-words"></span></button>`;
+  return `<button type="button" class="control" id="${name}" ${more}><b></b><span id="${name}-words"></span></button>`;
 }
 
 const TEMPLATE = `
@@ -446,7 +446,7 @@ export class StandfastBar extends HTMLElement {
     return this.given?.may(right) ?? true;
   }
 
-  /** What a control would do: shown, and whole for whoever points at it or hears it. */
+  /** What a control would do: part of its name, and whole for whoever points at it where it is cut. */
   private words(control: string, words: string): void {
     this.text(`#${control}-words`, words);
     this.part_(control).title = words;

@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-CPyWkhAt.js";
+export{t as StandfastBar}from"./assets/bar-BfDTMYE-.js";
