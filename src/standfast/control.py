@@ -82,7 +82,10 @@ def load(tx: Tx, id: str) -> RunRow:  # noqa: A002
 
 def unknown(id: str) -> UnknownRun:  # noqa: A002
     """There is no such run; or none that whoever asks may know of."""
-    return UnknownRun(f"there is no run {id!r} in this store", hint="runs.list() shows those there are")
+    return UnknownRun(
+        f"there is no run {id!r} in this store",
+        hint="`standfast ps`, runs.list() or GET /api/runs show those there are",
+    )
 
 
 def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  # noqa: A002

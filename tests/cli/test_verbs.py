@@ -42,6 +42,7 @@ def test_cancel_shows_the_receipt_and_a_second_one_is_too_late(shell: Terminal, 
     late = shell.type("cancel", run, code=4)
     assert "too late: the run is already cancelled" in late.stderr
     assert shell.json("cancel", run, code=4)["answer"] == "too_late"
+    assert "no open question" in shell.type("answer", run, "blue", code=4).stderr
     assert shell.json("receipt", run)["reason"] == "enough"
 
 

@@ -265,6 +265,18 @@ async def test_a_request_id_with_other_arguments_is_another_request() -> None:
         assert [mail.text for mail in (await run.view()).mail] == ["one"]
 
 
+async def test_an_empty_message_is_refused_and_one_with_data_alone_is_not() -> None:
+    async with lab([idler]) as runs:
+        run = await runs.start(idler, Plain())
+        await run.pause()
+        for empty in ("", "  \n"):
+            with pytest.raises(Misuse) as caught:
+                await run.message(empty)
+            helpful(caught.value)
+        assert await run.message("", data={"n": 1})
+        assert len((await run.view()).mail) == 1
+
+
 @pytest.mark.parametrize("bad", ["a/b", ".", "..", "", " ", "a\nb", " a", "x" * 201], ids=repr)
 async def test_a_run_id_that_cannot_be_named_in_an_address_is_refused(bad: str) -> None:
     """R6: a run that nobody can name is a run that nobody can stop."""

@@ -234,3 +234,13 @@ def test_agents_that_can_never_be_loaded_end_the_server_with_the_reason(tmp_path
     assert "broken.py, line 1" in told.stderr
     assert "no worker can load broken:AGENTS" in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_a_start_before_the_workers_are_there_is_told_to_try_again(serve: Serve) -> None:
+    """Nobody knows yet that there is no such agent: 503, not 422."""
+    server = serve(agents=("tests.programs.served_late:AGENTS",))
+    answer = server.http.post("/api/runs", json={"agent": "counter", "state": {"to": 1}})
+    assert answer.status_code == 503, answer.text
+    assert answer.headers["retry-after"] == "1"
+    assert server.ready().post("/api/runs", {"agent": "counter", "state": {"to": 1}}, status=201)
+    assert server.post("/api/runs", {"agent": "nobody", "state": {}}, status=422)

@@ -7,9 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from standfast.cli.codes import Over
 from standfast.errors import Misuse, UnknownRun
 from standfast.events import Event, TextDelta
 from standfast.records import (
+    ENDED,
     Answer,
     CheckAgain,
     Choice,
@@ -159,7 +161,8 @@ def need_for(view: RunView, kinds: Sequence[str], given: str | None) -> Need:
     open_needs = [need for need in view.needs if need.kind in kinds]
     what = " or ".join(kinds)
     if not open_needs:
-        raise Misuse(f"run {view.id} has no open {what}", hint=f"it is {view.status}; nothing was changed")
+        error = Over if view.status in ENDED else Misuse
+        raise error(f"run {view.id} has no open {what}", hint=f"it is {view.status}; nothing was changed")
     if given is not None:
         exact = [need for need in open_needs if given in (need.call, need.id)]
         open_needs = exact or [need for need in open_needs if (need.call or need.id).startswith(given)]

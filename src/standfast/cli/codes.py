@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from standfast.errors import Halted, StandfastError, StoreError
+from standfast.errors import Halted, Misuse, StandfastError, StoreError
 from standfast.records import Accepted, Answer, Refused
 
 
@@ -33,8 +33,14 @@ class Hidden(Unreachable):
     """The run is there, but not for this token to look at; nothing was changed."""
 
 
+class Over(Misuse):
+    """What was asked of a run makes no sense any more: it has ended. Nothing was changed."""
+
+
 def code_of_error(error: StandfastError) -> Code:
     """The exit code of an error."""
+    if isinstance(error, Over):
+        return Code.TOO_LATE
     if isinstance(error, Halted):
         return Code.REFUSED
     return Code.UNREACHABLE if isinstance(error, StoreError | Unreachable) else Code.ERROR

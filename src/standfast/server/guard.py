@@ -151,8 +151,8 @@ class Guard:
     def _unknown(self, request: Request) -> Problem:
         return Problem(
             401,
-            "this needs a token",
-            "send `Authorization: Bearer TOKEN`; the server printed the token when it was started",
+            "this needs a token that counts here; none was sent, or another one",
+            "send `Authorization: Bearer TOKEN` with the token you were given (a server prints its own when it starts)",
             headers={"www-authenticate": 'Bearer realm="standfast"'},
             to_login=self._rules.has_login and wants_page(request),
         )

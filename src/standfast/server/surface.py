@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from standfast.abc import Tx
 from standfast.agent import Agent
 from standfast.control import unknown
-from standfast.errors import StandfastError, UnknownRun
+from standfast.errors import StandfastError, UnknownAgent, UnknownRun
 from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.records import Accepted, Answer, Json, Refused
@@ -33,6 +33,7 @@ M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 BYE_SECONDS = 1.5
+SOON = {"retry-after": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,19 @@ class Surface:
             )
             return handle.id
 
-        return await self._made(actor, await self._told(actor, None, act))
+        try:
+            run = await self._told(actor, None, act)
+        except Problem as problem:
+            if isinstance(problem.__cause__, UnknownAgent) and self.workers is not None and not self._ready:
+                wait = "try again in a second"
+                raise Problem(503, "the workers have not told yet which agents there are", wait, headers=SOON) from None
+            raise
+        return await self._made(actor, run)
+
+    @property
+    def _ready(self) -> bool:
+        """Are all workers at work, so that what they do not know nobody knows?"""
+        return self.workers is None or self.workers.readiness()[0]
 
     async def fork(self, actor: Actor, run: str, args: Any, key: str | None = None) -> dict[str, Any]:
         """A new run from a snapshot of another."""

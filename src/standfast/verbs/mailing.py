@@ -58,7 +58,8 @@ def message(text: str, data: JsonValue, when: When, mail_id: str) -> Act:
     """A thought beside the task."""
     if when not in ("now", "next", "later"):
         raise Misuse(f"message(when={when!r}) is unknown", hint='use "now", "next" or "later"')
-    arguments.text("text", text)
+    if not arguments.text("text", text).strip() and data is None:
+        raise Misuse("an empty message says nothing", hint="give a text, or data; nothing was sent")
     data = from_json(storable(data))
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
