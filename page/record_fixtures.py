@@ -314,6 +314,24 @@ async def in_doubt() -> dict[str, Any]:
         return await as_fixture(run)
 
 
+async def halted(*, lifted: bool) -> dict[str, Any]:
+    """An operator halts everything while a run talks; after the lift it goes on."""
+    doors.clear()
+    async with Runtime(":memory:", agents=[three]) as runs:
+        run = await runs.start(three, State(), by="ada", labels={"team": "growth"})
+        await until(run, at("talk"))
+        first = await runs.halt(all=True, reason="leaking", by="op")
+        await until(run, is_("paused"))
+        second = await runs.halt(agent="three", reason="look at it first", by="op")
+        if lifted:
+            await run.pause(by="ada")
+            await runs.lift(first.id, by="op", reason="fixed")
+            await runs.lift(second.id, by="op", reason="looked")
+            await run.resume(by="ada")
+            await done(run)
+        return await as_fixture(run)
+
+
 async def as_fixture(run: Handle[Any]) -> dict[str, Any]:
     view = await run.view()
     events: list[Any] = []
@@ -331,6 +349,8 @@ async def main() -> None:
     for name, (kind, story) in STORIES.items():
         keep(name, await recorded(kind, story))
     keep("in_doubt", await in_doubt())
+    keep("halted", await halted(lifted=False))
+    keep("halted_and_lifted", await halted(lifted=True))
 
 
 def keep(name: str, told: Any) -> None:

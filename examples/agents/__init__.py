@@ -10,11 +10,11 @@ from typing import Any
 
 from examples.agents.churn_memo import churn
 from examples.agents.hard_to_stop import blocking, stubborn
-from examples.agents.leaking import leaker
+from examples.agents.leaking import guarded, leaker
 from examples.agents.literature_review import literature
 
 from standfast.agent import Agent
 
-AGENTS: list[Agent[Any, Any]] = [churn, literature, blocking, stubborn, leaker]
+AGENTS: list[Agent[Any, Any]] = [churn, literature, blocking, stubborn, leaker, guarded]
 
-__all__ = ["AGENTS", "blocking", "churn", "leaker", "literature", "stubborn"]
+__all__ = ["AGENTS", "blocking", "churn", "guarded", "leaker", "literature", "stubborn"]

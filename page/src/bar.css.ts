@@ -1,4 +1,6 @@
-// The bar's own style; every colour and size is a variable that an app around it may set.
+// The bar's own style; every colour and size is a variable that an app around it may set. Cancel never moves when
+// something appears: on a wide bar the controls stand at its far end and Force takes the room before them; on a narrow
+// one it comes below them, or above (--standfast-below-order: -1) where the bar is fixed to the foot of a screen.
 export const BAR_CSS = `
 :host { display: block; color-scheme: inherit;
   --_bg: var(--standfast-bg, light-dark(#ffffff, #1b1d20));
@@ -37,14 +39,15 @@ export const BAR_CSS = `
 .fill { display: block; height: 100%; background: var(--_muted); transform-origin: left; }
 .budget[data-near] .fill { background: var(--_pausing); }
 .budget[data-full] .fill { background: var(--_failed); }
-.controls { display: flex; gap: 8px; align-items: stretch; }
+.bar[data-lost] .mark { opacity: .6; } .bar[data-lost] .mark svg { animation: none !important; } .bar[data-lost] .why { color: var(--_pausing); }
+.controls { display: flex; gap: 8px; align-items: stretch; align-self: start; }
 button { font: inherit; color: inherit; cursor: pointer; -webkit-tap-highlight-color: transparent; border-radius: calc(var(--_radius) - 3px); }
 button:focus-visible, textarea:focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
-.control { text-align: left; width: 178px; min-height: 52px; padding: 6px 11px; background: transparent; border: 1px solid var(--_line);
+.control { text-align: left; width: 200px; min-height: 56px; padding: 6px 11px; background: transparent; border: 1px solid var(--_line);
   display: grid; align-content: start; gap: 1px; transition: background-color .12s, transform .06s; }
 .control b { font-weight: 620; display: flex; gap: 7px; align-items: center; }
 .control b svg { width: 12px; height: 12px; fill: currentColor; flex: none; }
-.control span { font-size: 12px; line-height: 1.3; color: var(--_muted); display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
+.control span { font-size: 12px; line-height: 1.3; color: var(--_muted); display: -webkit-box; -webkit-line-clamp: 3; -webkit-box-orient: vertical; overflow: hidden; overflow-wrap: anywhere; }
 .control:hover { background: color-mix(in srgb, var(--_fg) 6%, transparent); }
 .control:active, .control[data-pending], .control[data-pressed] { background: color-mix(in srgb, var(--_fg) 12%, transparent); transform: translateY(1px); }
 .control[data-pending] b::after, .control[data-pressed] b::after { content: "…"; margin-left: -5px; }
@@ -55,7 +58,7 @@ button:focus-visible, textarea:focus-visible { outline: 3px solid var(--_accent)
 #cancel b, #force b { color: var(--_danger); }
 #cancel[data-armed] { background: color-mix(in srgb, var(--_danger) 14%, transparent); }
 #force { border-color: var(--_danger); background: color-mix(in srgb, var(--_danger) 9%, transparent); }
-.below { grid-column: 1 / -1; display: grid; gap: 6px; }
+.below { grid-column: 1 / -1; display: grid; gap: 6px; order: var(--standfast-below-order, 0); }
 .below:not(:has(> :not([hidden]))) { display: none; }
 .note { margin: 0; font-size: 13px; color: var(--_muted); display: flex; flex-wrap: wrap; gap: 4px 8px; align-items: baseline; }
 .note[data-tone="no"] { color: var(--_danger); }
@@ -74,7 +77,7 @@ textarea { width: 100%; font: inherit; color: inherit; background: color-mix(in 
 @keyframes breathe { 50% { opacity: .45; } }
 .bar[data-status="running"] .mark svg, .bar[data-status="pausing"] .mark svg, .bar[data-status="cancelling"] .mark svg { animation: breathe 2.2s ease-in-out infinite; }
 @media (prefers-reduced-motion: reduce) { * { animation: none !important; transition: none !important; } }
-@container (max-width: 860px) { .bar { grid-template-columns: minmax(0, 1fr); } .controls { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); } .control { width: auto; } #force { grid-column: 1 / -1; } }
-@container (max-width: 460px) { .bar { padding: 8px; gap: 6px; } .control { padding: 6px 8px; min-height: 64px; } .control span { font-size: 11.5px; -webkit-line-clamp: 3; } .controls { gap: 6px; } .why { white-space: normal; display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; } #force { min-height: 44px; } }
+@container (max-width: 1000px) { .bar { grid-template-columns: minmax(0, 1fr); } .controls { align-self: auto; display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); } .control { width: auto; } #force { grid-column: 1 / -1; order: var(--standfast-below-order, 1); } }
+@container (max-width: 460px) { .bar { padding: 8px; gap: 6px; } .control { padding: 6px 8px; min-height: 64px; } .control span { font-size: 11.5px; -webkit-line-clamp: 5; } .controls { gap: 6px; } .why { white-space: normal; display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; } #force { min-height: 44px; } }
 .frame { container-type: inline-size; }
 `;

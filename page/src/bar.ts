@@ -4,11 +4,13 @@
 //   <standfast-bar run="run-1"></standfast-bar>
 import { BAR_CSS } from "./bar.css";
 import { Client, VerbProblem, connect, type WatchedRun } from "./client";
+import { Drafts } from "./drafts";
+import { TWICE, Twice } from "./keys";
 import { ENDED, IN_TRANSIT, times } from "./reduce";
 import type { Choice, JsonValue, PlanItem } from "./types.gen";
-import type { Answer, Verb } from "./wire";
+import { askedWith, type Answer, type Hand, type Right, type Verb } from "./wire";
 import {
-  STATE_SHAPES, STATE_WORDS, cancelWords, clock, forceWords, meter, names, pauseWords, planPosition, redirectWords, whyPaused,
+  STATE_SHAPES, STATE_WORDS, clock, doing, duration, forceWords, meter, names, planPosition, redirectWaits, unsentWords, whyPaused,
 } from "./words";
 
 const FORCE_AFTER = 5; // seconds in transit
@@ -22,6 +24,11 @@ const ICONS = {
   force: STATE_SHAPES.failed,
 };
 
+// Force comes before the others, which stand at the far end: when it appears, none of them moves.
+function control(name: string, more = ""): string {
+  return `<button type="button" class="control" id="${name}" aria-labelledby="${name}-name" aria-describedby="${name}-words" ${more}><b id="${name}-name"></b><span id="${name}-words"></span></button>`;
+}
+
 const TEMPLATE = `
 <div class="frame"><section class="bar" aria-label="Run controls" part="bar">
   <div class="where">
@@ -29,10 +36,10 @@ const TEMPLATE = `
     <div class="facts"><span class="elapsed"></span><span class="held"></span><span class="plan"></span><span class="steps"></span><span class="budget"><span class="track"><span class="fill"></span></span><span class="cap"></span></span></div>
   </div>
   <div class="controls" role="group" aria-label="Pause, redirect, cancel">
-    <button type="button" class="control" id="pause"><b></b><span></span></button>
-    <button type="button" class="control" id="redirect" aria-expanded="false" aria-controls="composer"><b></b><span></span></button>
-    <button type="button" class="control" id="cancel"><b></b><span></span></button>
-    <button type="button" class="control" id="force" hidden><b></b><span></span></button>
+    ${control("force", "hidden")}
+    ${control("pause")}
+    ${control("redirect", 'aria-expanded="false" aria-controls="composer"')}
+    ${control("cancel")}
   </div>
   <div class="below">
     <p class="note" id="pending" hidden></p>
@@ -53,6 +60,7 @@ const TEMPLATE = `
 </section></div>`;
 
 let sheet: CSSStyleSheet | undefined;
+const drafts = new Drafts<{ text: string; from: PlanItem | null }>();
 
 export class StandfastBar extends HTMLElement {
   static observedAttributes = ["run"];
@@ -65,6 +73,10 @@ export class StandfastBar extends HTMLElement {
   private slotChanged = 0;
   private announced = "";
   private kills = ""; // what force would kill, as the server says
+  private asking: Verb | null = null; // sent, or to be sent, and not answered
+  private reopen = false; // a redirect was being written when the bar last showed this run
+  private readonly twice = new Twice();
+  private disarm: ReturnType<typeof setTimeout> | undefined;
 
   /** The id of the run; the attribute of the same name. */
   get run(): string {
@@ -98,20 +110,36 @@ export class StandfastBar extends HTMLElement {
 
   /** Press a control, as its key would. */
   press(control: "pause" | "redirect" | "cancel" | "force"): void {
-    if (control === "pause") this.pauseOrResume();
+    if (control === "pause") this.pauseOrResume("key");
     else if (control === "redirect") this.compose();
-    else void this.ask(control, control);
+    else void this.ask(control, control, {}, "key");
   }
 
-  /** Show that the next press cancels. */
-  arm(on: boolean): void {
+  /** Cancel as its key does: the first press arms this bar for this run, a second within a moment cancels. */
+  cancelTwice(): "armed" | "asked" {
+    if (this.twice.press(Date.now())) {
+      this.press("cancel");
+      return "asked";
+    }
+    this.arm(true);
+    clearTimeout(this.disarm);
+    this.disarm = setTimeout(() => this.arm(false), TWICE);
+    return "armed";
+  }
+
+  private arm(on: boolean): void {
+    if (!on) this.twice.disarm();
     this.part_("cancel").toggleAttribute("data-armed", on);
     if (on) this.say("Press again to cancel.", "");
   }
 
   /** Open the composer; from a plan item: what came after it is undone first. */
   compose(from: PlanItem | null = null): void {
-    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling") return;
+    this.openComposer(from, true);
+  }
+
+  private openComposer(from: PlanItem | null, focus: boolean): void {
+    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling" || !this.may("redirect")) return;
     const form = this.part_("composer");
     const box = this.part_("text") as HTMLTextAreaElement;
     if (!form.hidden && this.from === from) {
@@ -122,12 +150,14 @@ export class StandfastBar extends HTMLElement {
     const item = from ?? upcoming(this.watched.view.plan);
     const label = form.querySelector("label")!;
     label.replaceChildren(...(from ? ["From here, instead of ", bold(from.title), ": what came after it is undone first"] : item ? ["Instead of ", bold(item.title)] : ["What should it do instead?"]));
-    box.value = item?.title ?? "";
+    const draft = drafts.of(this.watched.id);
+    box.value = draft && draft.from?.id === from?.id ? draft.text : item?.title ?? "";
     this.part_("now").textContent = from ? "Redirect from here" : "Redirect now";
     this.part_("next").hidden = from !== null;
     form.querySelector(".hint")!.textContent = from ? "Enter: from here · Esc: close" : "Enter: now · Shift+Enter: new line · Esc: close";
     form.hidden = false;
     this.part_("redirect").setAttribute("aria-expanded", "true");
+    if (!focus) return;
     box.focus();
     box.select();
   }
@@ -151,31 +181,52 @@ export class StandfastBar extends HTMLElement {
       submitted.preventDefault();
       void this.redirect("now");
     };
+    form.oninput = () => {
+      if (this.watched) drafts.keep(this.watched.id, { text: (this.part_("text") as HTMLTextAreaElement).value, from: this.from });
+    };
     form.onkeydown = (key) => {
       if (key.key === "Escape") {
         key.stopPropagation();
         this.closeComposer();
       } else if (key.key === "Enter" && !key.shiftKey && !key.isComposing && key.target === this.part_("text")) {
         key.preventDefault();
-        void this.redirect("now");
+        void this.redirect("now", "key");
       }
     };
   }
 
   private attach(): void {
     this.detach();
+    this.reset();
     const id = this.getAttribute("run");
     if (!id) return;
     const client = this.given ?? connect();
     this.given = client;
     const run = client.watch(id);
     this.watched = run;
-    const off = run.subscribe(() => this.draw());
+    const off = [run.subscribe(() => this.draw()), client.subscribe(() => this.draw())];
     this.stopWatching = () => {
-      off();
+      for (const stop of off) stop();
       client.unwatch(id);
     };
+    this.reopen = drafts.of(id) !== undefined;
     this.draw();
+  }
+
+  /** Nothing of one run is left when the bar turns to another: what was open, armed, asked or said was about the first. */
+  private reset(): void {
+    if (!this.shadowRoot) return;
+    this.hideComposer();
+    this.arm(false);
+    this.say("", "");
+    for (const control of ["pause", "redirect", "cancel", "force"]) this.part_(control).removeAttribute("data-pending");
+    this.part_("force").hidden = true;
+    this.part_("pending").hidden = this.part_("diff").hidden = true;
+    this.kills = "";
+    this.asking = null;
+    this.announced = "";
+    this.text(".status", "");
+    delete this.find(".bar").dataset["drawn"];
   }
 
   private detach(): void {
@@ -184,21 +235,27 @@ export class StandfastBar extends HTMLElement {
     this.watched = undefined;
   }
 
-  private pauseOrResume(): void {
+  private pauseOrResume(hand: Hand = "button"): void {
     if (!this.watched || this.part_("pause").getAttribute("aria-disabled") === "true") return;
     if (this.slotMeans === "resume" && Date.now() - this.slotChanged < CHANGED_GUARD) return;
-    void this.ask("pause", this.slotMeans as Verb);
+    void this.ask("pause", this.slotMeans as Verb, {}, hand);
   }
 
-  private async redirect(when: "now" | "next"): Promise<void> {
+  private async redirect(when: "now" | "next", hand: Hand = "button"): Promise<void> {
     const text = (this.part_("text") as HTMLTextAreaElement).value.trim();
     if (!text) return;
     const args = this.from ? { text, from_step: this.from.step ?? this.from.id } : { text, when };
-    const answer = await this.ask("redirect", "redirect", args);
+    const answer = await this.ask("redirect", "redirect", args, hand);
     if (answer?.answer === "accepted") this.closeComposer();
   }
 
+  /** Given up, or sent: its text is not kept. */
   private closeComposer(): void {
+    if (this.watched) drafts.keep(this.watched.id, undefined);
+    this.hideComposer();
+  }
+
+  private hideComposer(): void {
     const held = this.shadowRoot!.activeElement?.closest("form");
     this.part_("composer").hidden = true;
     this.from = null;
@@ -207,30 +264,48 @@ export class StandfastBar extends HTMLElement {
   }
 
   /** Send a verb; the button that asked shows at once that it was heard. */
-  private async ask(button: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}): Promise<Answer | null> {
+  private async ask(button: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}, hand: Hand = "button"): Promise<Answer | null> {
     if (!this.watched || !this.given) return null;
+    const run = this.watched;
     const pressed = button === null ? null : this.part_(button);
     if (pressed?.getAttribute("aria-disabled") === "true") return null;
     pressed?.setAttribute("data-pending", "");
     this.arm(false);
+    this.asking = verb;
+    this.sayUnsent();
     try {
-      const answer = await this.given.verb(this.watched.id, verb, args);
+      const answer = await this.given.verb(run.id, verb, askedWith(hand, verb, args));
+      if (this.watched !== run) return null; // the bar shows another run by now
       this.show(verb, answer);
       return answer;
     } catch (error) {
+      if (this.watched !== run) return null;
       const problem = error instanceof VerbProblem ? error.problem : null;
       this.say([error instanceof Error ? error.message : String(error), problem?.hint].filter(Boolean).join(" · "), "no");
       return null;
     } finally {
-      pressed?.removeAttribute("data-pending");
+      if (this.watched === run) {
+        this.asking = null;
+        pressed?.removeAttribute("data-pending");
+      }
     }
+  }
+
+  /** What is asked without a connection is kept, and the person is told so. */
+  private sayUnsent(): void {
+    if (this.asking && this.lost) this.say(unsentWords(this.asking), "");
+  }
+
+  private get lost(): boolean {
+    return this.given !== undefined && this.given.lostAt !== null;
   }
 
   private show(verb: Verb, answer: Answer): void {
     this.dispatchEvent(new CustomEvent("standfast-answer", { detail: { verb, answer }, bubbles: true, composed: true }));
     if (answer.answer === "accepted") {
+      // A redirect has its own line: when it applies, then what it changed.
       const flying = answer.in_flight?.length ? `still in flight: ${names(answer.in_flight)}` : "";
-      this.say([answer.note, verb === "redirect" ? "" : flying].filter(Boolean).join(" · "), "");
+      this.say(verb === "redirect" ? "" : [answer.note, flying].filter(Boolean).join(" · "), "");
     } else if (answer.answer === "too_late") {
       this.say(`Too late to ${verb.replace("_", " ")}: already ${answer.status}.`, "no");
     } else {
@@ -267,6 +342,8 @@ export class StandfastBar extends HTMLElement {
     const live = !ENDED.includes(view.status);
     this.text(".word", this.watched.known ? STATE_WORDS[view.status] : "…");
     this.text(".why", why(this.watched));
+    bar.toggleAttribute("data-lost", this.lost && live);
+    this.sayUnsent();
     this.find(".controls").hidden = !live || !this.watched.known;
     if (!live) this.closeComposer();
     const means = view.status === "paused" ? "resume" : "pause";
@@ -275,12 +352,15 @@ export class StandfastBar extends HTMLElement {
       this.slotChanged = Date.now();
       this.label("pause", means === "resume" ? "Resume" : "Pause", means);
     }
-    this.text("#pause span", pauseWords(view));
-    this.text("#redirect span", redirectWords(view));
-    this.text("#cancel span", cancelWords(view));
+    for (const control of ["pause", "redirect", "cancel"] as const) this.words(control, view.consequences[control]);
     const ending = view.status === "cancelling";
-    this.disable("pause", ending);
-    this.disable("redirect", ending || this.takesNoRedirects());
+    const may = { pause: this.may("pause"), redirect: this.may("redirect"), cancel: this.may("cancel") };
+    if (!may.pause) this.words("pause", `you have no right to ${means}`);
+    if (!may.redirect) this.words("redirect", "you have no right to redirect");
+    if (!may.cancel) this.words("cancel", "you have no right to cancel");
+    this.disable("pause", ending || !may.pause);
+    this.disable("redirect", ending || this.takesNoRedirects() || !may.redirect);
+    this.disable("cancel", !may.cancel);
     this.part_("pause").toggleAttribute("data-pressed", view.status === "pausing");
     this.part_("cancel").toggleAttribute("data-pressed", ending);
     this.text(".plan", planPosition(view) && `plan ${planPosition(view)}`);
@@ -288,13 +368,18 @@ export class StandfastBar extends HTMLElement {
     this.mail();
     this.announce();
     this.tick();
+    if (this.reopen && this.watched.known) {
+      this.reopen = false;
+      this.openComposer(drafts.of(this.watched.id)?.from ?? null, false);
+    }
   }
 
   /** What changes by time alone. */
   private tick(): void {
     if (!this.watched?.known || !this.given || !this.shadowRoot) return;
     const view = this.watched.view;
-    const now = this.given.now();
+    const now = this.given.lostAt ?? this.given.now(); // without a connection, nobody knows how it goes on
+    if (this.lost && !ENDED.includes(view.status)) this.text(".why", `when last heard, ${duration(Math.max(0, this.given.now() - now))} ago: connection lost`);
     const { elapsed, paused } = times(view, now);
     this.text(".elapsed", clock(elapsed));
     this.text(".held", paused >= 1 ? `paused ${clock(paused)}` : "");
@@ -310,17 +395,19 @@ export class StandfastBar extends HTMLElement {
     const since = this.watched.history.spans.findLast((s) => s.kind === view.status && s.to === null)?.from;
     const stuck = IN_TRANSIT.includes(view.status) && since !== undefined && now - since >= FORCE_AFTER;
     const offered = this.given.verbs === null || this.given.verbs.includes("force");
-    this.part_("force").hidden = !stuck || !offered;
+    this.part_("force").hidden = !stuck || !offered || !this.may("cancel");
     if (stuck && !this.kills) void this.nameKilled();
     if (!stuck) this.kills = "";
-    this.text("#force span", this.kills || forceWords(view));
+    this.words("force", this.kills || forceWords(view));
   }
 
   /** Ask the server what exactly force would kill. */
   private async nameKilled(): Promise<void> {
-    this.kills = forceWords(this.watched!.view);
-    const response = await this.given!.get(`api/runs/${encodeURIComponent(this.watched!.id)}/force`);
-    if (response) this.kills = `kills ${((await response.json()) as { kills: string }).kills}`;
+    const run = this.watched!;
+    this.kills = forceWords(run.view);
+    const response = await this.given!.get(`api/runs/${encodeURIComponent(run.id)}/force`);
+    const { kills } = response ? ((await response.json()) as { kills: string }) : { kills: "" };
+    if (kills && this.watched === run) this.kills = `kills ${kills}`;
   }
 
   /** A pending redirect says when it applies; a read one leaves a line of what it changed. */
@@ -330,12 +417,14 @@ export class StandfastBar extends HTMLElement {
     const pending = redirects.filter((m) => m.status === "pending" && !view.plan.some((i) => i.was && i.title === m.text && i.status === "running"));
     const note = this.part_("pending");
     note.hidden = !pending.length;
-    note.replaceChildren(...pending.flatMap((m) => [bold("Redirect pending"), `“${m.text}” · ${m.disposition || "at the next reading"}`]));
+    note.replaceChildren(...pending.flatMap((m) => [bold("Redirect pending"), `“${m.text}” · ${redirectWaits(m)}`]));
     const diff = this.part_("diff");
     const item = view.plan.findLast((i) => i.was && i.was !== i.title && (i.step === null || i.step >= view.step - 1));
+    const read = redirects.findLast((m) => m.status === "consumed" && m.step !== null && m.step >= view.step - 1);
     const live = !ENDED.includes(view.status);
-    diff.hidden = !live || (!item && !view.changed);
+    diff.hidden = !live || (!item && !read && !view.changed);
     if (item) diff.replaceChildren(bold("Redirected"), tag("del", item.was), "→", tag("ins", item.title));
+    else if (read) diff.replaceChildren(bold("Redirected"), `step ${read.step} →`, tag("ins", read.text));
     else diff.replaceChildren(bold("Changed"), view.changed);
   }
 
@@ -351,6 +440,16 @@ export class StandfastBar extends HTMLElement {
 
   private takesNoRedirects(): boolean {
     return this.given?.agents.find((a) => a.name === this.watched?.view.agent)?.redirects === false;
+  }
+
+  private may(right: Right): boolean {
+    return this.given?.may(right) ?? true;
+  }
+
+  /** What a control would do: shown, and whole for whoever points at it or hears it. */
+  private words(control: string, words: string): void {
+    this.text(`#${control}-words`, words);
+    this.part_(control).title = words;
   }
 
   private disable(control: string, off: boolean): void {
@@ -389,8 +488,7 @@ function why(run: WatchedRun): string {
   if (view.status === "failed") return view.error;
   if (ENDED.includes(view.status)) return "";
   if (IN_TRANSIT.includes(view.status) || view.status === "queued") return view.waiting_for ? `waits for ${view.waiting_for}` : "";
-  const doing = upcoming(view.plan);
-  return [doing?.title, view.in_flight.length ? names(view.in_flight) : ""].filter(Boolean).join(" · ");
+  return doing(view);
 }
 
 function upcoming(plan: PlanItem[]): PlanItem | undefined {

@@ -8,7 +8,7 @@
 import { History } from "./history";
 import { emptyView, reduce } from "./reduce";
 import type { Event, JsonValue, RunView, TextDelta } from "./types.gen";
-import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, ToServer, ToolInfo, Verb } from "./wire";
+import type { AgentInfo, Answer, Filter, FromServer, Me, Problem, Right, ToServer, Verb } from "./wire";
 
 export { History } from "./history";
 export { ENDED, emptyView, hasEnded, reduce, times } from "./reduce";
@@ -108,9 +108,11 @@ export class Client extends Subject {
   agents: AgentInfo[] = [];
   version = "";
   verbs: Verb[] | null = null; // those the server knows; null: it does not say
+  shares = false; // can links be made that lead here?
   runs: RunView[] = [];
   runsKnown = false;
   offset = 0; // the server's clock minus ours, in seconds
+  lostAt: number | null = null; // when the server was last heard, by its clock; null while connected
 
   private socket: WebSocket | null = null;
   private greeted = false;
@@ -125,6 +127,12 @@ export class Client extends Subject {
 
   constructor(private readonly options: Options = {}) {
     super();
+  }
+
+  /** Have we this right? A server that says nothing of rights decides by itself. */
+  may(right: Right): boolean {
+    const { rights } = this.me;
+    return !rights || rights.includes("*") || rights.includes(right);
   }
 
   /** Where something of the server is: beside its socket. */
@@ -212,17 +220,7 @@ export class Client extends Subject {
   async readAgents(): Promise<void> {
     const response = await this.get("api/agents");
     if (!response) return;
-    this.agents = ((await response.json()) as { agents: AgentInfo[] }).agents.map(agentOf);
-    this.changed();
-  }
-
-  /** Which verbs this server has, for those that do not say so in their greeting. */
-  async readVerbs(): Promise<void> {
-    if (this.verbs !== null) return;
-    const response = await this.get("openapi.json");
-    if (!response) return;
-    const { paths } = (await response.json()) as { paths: { [path: string]: unknown } };
-    this.verbs = Object.keys(paths).map((path) => path.replace(/.*\//, "") as Verb);
+    this.agents = ((await response.json()) as { agents: AgentInfo[] }).agents;
     this.changed();
   }
 
@@ -232,8 +230,9 @@ export class Client extends Subject {
         this.greeted = true;
         this.tries = 0;
         this.me = message.me;
-        this.agents = message.agents.map(agentOf);
+        this.agents = message.agents;
         this.version = message.version;
+        this.shares = message.shares ?? false;
         this.verbs = message.verbs ?? this.verbs;
         this.offset = message.now - Date.now() / 1000;
         this.become("open");
@@ -284,6 +283,7 @@ export class Client extends Subject {
 
   private async lost(reason: string): Promise<void> {
     this.socket = null;
+    this.lostAt ??= this.heard / 1000 + this.offset;
     clearInterval(this.beat);
     if (!this.greeted && this.options.session && !(await this.options.session().catch(() => true))) {
       this.become("unauthorised");
@@ -317,7 +317,10 @@ export class Client extends Subject {
 
   private become(connection: Connection): void {
     this.connection = connection;
-    if (connection === "open") this.why = "";
+    if (connection === "open") {
+      this.why = "";
+      this.lostAt = null;
+    }
     this.changed();
   }
 }
@@ -342,12 +345,6 @@ function besideThisScript(): string {
   const url = new URL(import.meta.url);
   const root = url.pathname.replace(/(assets\/)?[^/]*$/, "");
   return `${url.protocol === "https:" ? "wss:" : "ws:"}//${url.host}${root}ws`;
-}
-
-/** Tools may be told by name alone. */
-function agentOf(agent: AgentInfo): AgentInfo {
-  const tools = (agent.tools ?? []) as (ToolInfo | string)[];
-  return { ...agent, tools: tools.map((t) => (typeof t === "string" ? { name: t } : t)) };
 }
 
 function newId(): string {

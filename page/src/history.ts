@@ -1,9 +1,9 @@
 // What a run has done, for looking at: its calls, what they said, its steps and pauses as spans of
 // time, and the record itself. Grows with the record; one event costs the same however long it is.
-import type { CallStarted, Event, JsonValue, Receipt, TextDelta } from "./types.gen";
+import type { CallStarted, Event, JsonValue, Receipt, TextDelta, TripwireTripped } from "./types.gen";
 import type { Status } from "./reduce";
 
-export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "in_doubt" | "undone" | "denied";
+export type CallState = "asking" | "started" | "finished" | "failed" | "cut" | "in_doubt" | "undone" | "denied" | "approved";
 
 export interface CallInfo {
   id: string;
@@ -24,8 +24,15 @@ export interface CallInfo {
   progress: { fraction: number; text: string } | null;
   text: string;
   reasoning: string;
-  durable: number; // how much of `text` is in the record; the rest is live and may be lost
+  marks: number[]; // where it was stopped as suspicious, in characters as the server counts them
+  durable: number; // how much of what it said is in the record; the rest is live and may be lost
+  left: number; // characters before `text` that are no longer kept here: the transcript has them
+  leftReasoning: number;
+  trips: Trip[]; // where it gave its instructions away
 }
+
+/** A span that a tripwire has marked; places count characters, not UTF-16 units. */
+export type Trip = Pick<TripwireTripped, "channel" | "kind" | "variant" | "start" | "end" | "action" | "held_back">;
 
 export interface Span {
   kind: "step" | "paused" | "pausing" | "cancelling";
@@ -36,6 +43,8 @@ export interface Span {
 
 /** What one tells people when it happens, in the record's order. */
 export type Entry = Event;
+
+const MOST_TEXT = 200_000; // characters of all calls together: a page that is open for days must not grow with them
 
 const QUIET = new Set<Event["type"]>(["text_flushed", "call_progress"]);
 
@@ -51,6 +60,7 @@ export class History {
   endedAt: number | null = null;
   lastCall = ""; // the call that spoke last
   private step = 0;
+  private characters = 0;
   private status: Status = "queued";
 
   /** Takes an event in; false if it was known already. */
@@ -65,13 +75,7 @@ export class History {
 
   /** Live text: shown at once, replaced by what the record says. */
   delta(delta: TextDelta): void {
-    const call = this.call(delta.call_id);
-    if (delta.channel === "reasoning") {
-      call.reasoning = placed(call.reasoning, delta.offset, delta.text);
-    } else if (delta.channel === "text") {
-      call.text = placed(call.text, delta.offset, delta.text);
-      this.lastCall = call.id;
-    }
+    this.speak(this.call(delta.call_id), delta.channel, delta.offset, delta.text, placed);
   }
 
   private take(event: Event): void {
@@ -127,7 +131,7 @@ export class History {
         return;
       }
       case "answered":
-        if (event.answer === "denied") this.end(event.call, event.at, "denied", { note: event.reason });
+        this.answered(event);
         return;
       case "undo_ended":
         this.call(event.call).undo = event.outcome;
@@ -135,6 +139,14 @@ export class History {
       case "text_flushed":
         this.flushed(event);
         return;
+      case "output_suspected":
+        if (event.call !== null) this.call(event.call).marks.push(event.offset);
+        return;
+      case "tripwire_tripped": {
+        const call = this.call(event.call);
+        call.trips = [...call.trips.filter((m) => m.channel !== event.channel || m.start !== event.start), event];
+        return;
+      }
       case "replied":
         this.replies.push({ at: event.at, text: event.text, lines: event.lines });
         return;
@@ -149,30 +161,70 @@ export class History {
     }
   }
 
+  /** What was asked is no longer open, whatever came of it; an approved call begins by itself. */
+  private answered(event: Extract<Event, { type: "answered" }>): void {
+    const { call, at, answer } = event;
+    if (answer === "answered") this.end(call, at, "finished", { result: event.value });
+    else if (answer === "approved") this.end(call, at, "approved", {});
+    else if (answer === "denied") this.end(call, at, "denied", { note: event.reason });
+    else this.end(call, at, "cut", { note: answer.replace("_", " ") });
+  }
+
   private started(event: CallStarted): void {
     const call = this.call(event.call);
     Object.assign(call, {
       tool: event.tool, effect: event.effect, title: event.title, why: event.why, args: event.args, step: this.step,
-      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "",
+      state: "started", endedAt: null, attempts: call.attempts + 1, error: "", note: "", trips: [],
       startedAt: event.at,
     });
   }
 
   private flushed(event: Extract<Event, { type: "text_flushed" }>): void {
     const call = this.call(event.call);
-    if (event.channel === "reasoning") {
-      call.reasoning = settled(call.reasoning, event.offset, event.text);
-    } else if (event.channel === "text") {
-      call.text = settled(call.text, event.offset, event.text);
-      call.durable = event.offset + event.text.length;
-      this.lastCall = call.id;
+    if (!event.offset) call.trips = call.trips.filter((m) => m.channel !== event.channel); // said anew
+    this.speak(call, event.channel, event.offset, event.text, settled);
+    if (event.channel === "text") call.durable = event.offset + event.text.length;
+  }
+
+  private speak(call: CallInfo, channel: TextDelta["channel"], offset: number, more: string, how: typeof placed): void {
+    if (channel !== "text" && channel !== "reasoning") return;
+    const left = channel === "text" ? "left" : "leftReasoning";
+    const before = call[channel].length;
+    if (offset === 0 && call[left]) {
+      call[channel] = ""; // it is said anew
+      call[left] = 0;
+    }
+    if (offset < call[left]) more = more.slice(call[left] - offset);
+    call[channel] = how(call[channel], Math.max(0, offset - call[left]), more);
+    if (channel === "text") this.lastCall = call.id;
+    this.characters += call[channel].length - before;
+    if (this.characters > MOST_TEXT) this.forget(call);
+  }
+
+  /** The oldest words go first, those of the call that speaks last of all, and a good deal at once. */
+  private forget(speaking: CallInfo): void {
+    let much = this.characters - MOST_TEXT * 0.75;
+    for (const call of [...[...this.calls.values()].filter((c) => c !== speaking), speaking]) {
+      for (const [channel, left] of [["reasoning", "leftReasoning"], ["text", "left"]] as const) {
+        const n = Math.min(call[channel].length, Math.ceil(much));
+        if (n <= 0) continue;
+        call[channel] = call[channel].slice(n);
+        call[left] += n;
+        this.characters -= n;
+        much -= n;
+      }
+      if (much <= 0) return;
     }
   }
 
   private end(id: string, at: number, state: CallState, rest: Partial<CallInfo>): void {
     const call = this.call(id);
     Object.assign(call, rest, { state, endedAt: at, progress: null });
-    if (state === "cut" || state === "in_doubt") call.text = call.text.slice(0, Math.max(call.durable, 0));
+    if (state === "cut" || state === "in_doubt") {
+      const kept = call.text.slice(0, Math.max(call.durable - call.left, 0));
+      this.characters -= call.text.length - kept.length;
+      call.text = kept;
+    }
   }
 
   private call(id: string): CallInfo {
@@ -181,7 +233,7 @@ export class History {
       call = {
         id, tool: id.replace(/-[0-9a-f]{6,}$/, ""), effect: "", title: "", why: "", args: null, step: this.step, attempts: 0,
         state: "started", startedAt: 0, endedAt: null, result: null, error: "", note: "", undo: "", progress: null,
-        text: "", reasoning: "", durable: 0,
+        text: "", reasoning: "", marks: [], trips: [], durable: 0, left: 0, leftReasoning: 0,
       };
       this.calls.set(id, call);
     }
@@ -226,4 +278,20 @@ export function settled(text: string, offset: number, more: string): string {
   const end = offset + more.length;
   const ahead = text.startsWith(more, offset) ? text.slice(end) : "";
   return text.slice(0, offset) + more + ahead;
+}
+
+/** Text in pieces, those that are marked and those that are not. */
+export function pieces(text: string, marks: Trip[]): { text: string; mark: Trip | null }[] {
+  const letters = Array.from(text);
+  const out: { text: string; mark: Trip | null }[] = [];
+  let at = 0;
+  for (const mark of [...marks].sort((a, b) => a.start - b.start)) {
+    const from = Math.max(at, Math.min(mark.start, letters.length));
+    const to = Math.max(from, Math.min(mark.end, letters.length));
+    if (from > at) out.push({ text: letters.slice(at, from).join(""), mark: null });
+    if (to > from) out.push({ text: letters.slice(from, to).join(""), mark });
+    at = to;
+  }
+  if (at < letters.length) out.push({ text: letters.slice(at).join(""), mark: null });
+  return out;
 }

@@ -12,11 +12,12 @@ export interface Pressed {
   altKey: boolean;
   metaKey: boolean;
   isComposing?: boolean;
+  repeat?: boolean; // the key is held down
 }
 
-/** What a key press asks for; null for keys that are none of ours, or meant for a field. */
+/** What a key press asks for; null for keys that are none of ours, held down, or meant for a field. */
 export function actionOf(press: Pressed, keys: Keys, inField: boolean): Action | null {
-  if (inField || press.ctrlKey || press.altKey || press.metaKey || press.isComposing) return null;
+  if (inField || press.ctrlKey || press.altKey || press.metaKey || press.isComposing || press.repeat) return null;
   const key = press.key.length === 1 ? press.key.toLowerCase() : press.key;
   return (Object.keys(keys) as Action[]).find((a) => keys[a] !== "" && keys[a].toLowerCase() === key) ?? null;
 }
@@ -37,9 +38,13 @@ export function rekey(keys: Keys, action: Action, key: string): Keys {
   return next;
 }
 
-/** Two presses within a moment; the first one arms. */
+/** Two presses within a moment; the first one arms. Each run has its own: it is never armed for another. */
 export class Twice {
   private first = 0;
+
+  disarm(): void {
+    this.first = 0;
+  }
 
   press(now: number): boolean {
     const second = this.first > 0 && now - this.first <= TWICE;

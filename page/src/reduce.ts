@@ -1,5 +1,6 @@
 // The view after an event: pure, typed, the same in every client. What no event tells (what a
-// run waits for, its driver, its budget after a resume) comes with the server's own views.
+// run waits for, its driver, its budget after a resume, what the controls would do) comes with the
+// server's own views.
 import type { CallRef, Event, Json, JsonValue, MailView, Need, PlanItem, RunView } from "./types.gen";
 
 export type Status = RunView["status"];
@@ -20,9 +21,12 @@ export function emptyView(id: string): RunView {
     budget: { steps: null, calls: null, tokens: null, cost: null, seconds: null, repeats: null, then: null },
     spent: { steps: 0, calls: 0, input_tokens: 0, output_tokens: 0, cost: 0, seconds: 0 },
     frames: [], held_tokens: 0, mail: [], needs: [], in_flight: [], labels: {}, parent: null, changed: "", error: "",
-    traceback: "", driver: "", taken_by: "",
+    traceback: "", driver: "", taken_by: "", consequences: UNTOLD,
   };
 }
+
+/** What the controls would do after a change of state is for the server to say. */
+const UNTOLD: RunView["consequences"] = { pause: "", redirect: "", cancel: "" };
 
 /** Elapsed and paused time of a run at `now`, both in seconds. */
 export function times(view: RunView, now: number): { elapsed: number; paused: number } {
@@ -34,7 +38,8 @@ export function times(view: RunView, now: number): { elapsed: number; paused: nu
 /** The view after `event`. An event the view has seen already changes nothing. */
 export function reduce(view: RunView, event: Event): RunView {
   if (event.seq <= view.seq) return view;
-  return { ...timed(view, event.at), ...change(view, event), seq: event.seq };
+  const next = { ...timed(view, event.at), ...change(view, event), seq: event.seq };
+  return next.status === view.status ? next : { ...next, consequences: UNTOLD };
 }
 
 /** Times as of `at`: what passes while a run is held counts as paused. */
@@ -59,6 +64,10 @@ function change(view: RunView, event: Event): Partial<RunView> {
       return { status: event.status, driver: "", in_flight: [], waiting_for: "" };
     case "pause_asked":
       return { status: event.status, holds: event.status === "paused" ? withHold(view.holds, "user") : view.holds };
+    case "run_halted":
+      return { status: event.status, holds: withHold(view.holds, "halted"), ...(event.status === "paused" ? { waiting_for: `halted: ${event.reason} (by ${event.by ?? "somebody"})` } : {}) };
+    case "run_lifted":
+      return { holds: event.holds as Hold[] };
     case "run_paused":
       return {
         status: "paused", holds: event.holds as Hold[], in_flight: [], driver: "", waiting_for: event.text,

@@ -1,4 +1,5 @@
-// A form from a JSON schema: simple fields get their own input, all else is edited as JSON.
+// A form from a JSON schema: simple fields get their own input, all else is edited as JSON, with an example.
+import { exampleOf, optionsOf, resolved } from "./examples";
 import type { Json, JsonValue } from "./types.gen";
 import { isObject } from "./patch";
 
@@ -6,10 +7,12 @@ export interface Field {
   name: string;
   label: string;
   help: string;
-  kind: "text" | "long" | "number" | "integer" | "boolean" | "choice" | "lines" | "json";
+  kind: "text" | "long" | "number" | "integer" | "boolean" | "choice" | "lines" | "date" | "datetime" | "json";
   required: boolean;
   choices: JsonValue[];
   initial: string;
+  examples: JsonValue[]; // of a field that is edited as JSON: one for each form it may have
+  textToo: boolean; // what is no JSON is a text, and may be one
 }
 
 export function fieldsOf(schema: Json | undefined): Field[] {
@@ -17,33 +20,31 @@ export function fieldsOf(schema: Json | undefined): Field[] {
   if (!schema || !isObject(properties)) return [];
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   return Object.entries(properties).map(([name, given]) => {
-    const property = resolved(isObject(given) ? given : {}, schema);
+    const own = isObject(given) ? given : {};
+    const property = resolved(own, schema);
+    const title = "$ref" in own ? own["title"] : property["title"]; // a model's title is not its field's
     const kind = kindOf(property, schema);
     return {
       name, kind,
-      label: typeof property["title"] === "string" ? property["title"] : name,
+      label: typeof title === "string" ? title : name,
       help: typeof property["description"] === "string" ? property["description"] : "",
       required: required.includes(name),
       choices: Array.isArray(property["enum"]) ? property["enum"] : [],
       initial: shown(property["default"], kind),
+      examples: kind === "json" ? optionsOf(property, schema).map((o) => exampleOf(o, schema)) : [],
+      textToo: kind === "json" && optionsOf(property, schema).some((o) => o["type"] === "string"),
     };
   });
 }
 
-function resolved(property: Json, root: Json): Json {
-  const ref = property["$ref"];
-  if (typeof ref !== "string") return property;
-  let found: JsonValue | undefined = root;
-  for (const part of ref.replace(/^#\//, "").split("/")) found = isObject(found) ? found[part] : undefined;
-  return isObject(found) ? { ...found, ...property } : property;
-}
-
 function kindOf(property: Json, root: Json): Field["kind"] {
   if (Array.isArray(property["enum"])) return "choice";
-  const options = Array.isArray(property["anyOf"]) ? property["anyOf"].filter((o) => isObject(o) && o["type"] !== "null") : [];
-  if (options.length === 1 && isObject(options[0]!)) return kindOf(resolved(options[0] as Json, root), root);
+  const options = optionsOf(property, root);
+  if (options.length === 1 && options[0] !== property) return kindOf(options[0]!, root);
   switch (property["type"]) {
     case "string":
+      if (property["format"] === "date") return "date";
+      if (property["format"] === "date-time") return "datetime";
       return /text|task|prompt|question|body|topic/i.test(String(property["title"] ?? "")) ? "long" : "text";
     case "integer":
       return "integer";
@@ -85,10 +86,19 @@ export function read(field: Field, text: string): { value?: JsonValue | undefine
     case "json":
       try {
         return { value: JSON.parse(text) as JsonValue };
-      } catch {
-        return { problem: `${field.label} is not JSON` };
+      } catch (error) {
+        return field.textToo ? { value: text } : { problem: `${field.label} is not JSON: ${(error as Error).message}` };
       }
     default:
       return { value: text };
   }
+}
+
+/** Which field the server found fault with, and what it says of it; null if it names none of these. */
+export function faultOf(fields: Field[], detail: string): { field: string; problem: string } | null {
+  const found = /(?:\bfield |does not fit at )([^\s:]+): ([^]*)/.exec(detail);
+  if (!found) return null;
+  const [, path = "", problem = ""] = found;
+  const field = fields.find((f) => f.name === path.split(/[.[]/)[0]);
+  return field ? { field: field.name, problem: path === field.name ? problem : `${path}: ${problem}` } : null;
 }

@@ -1,6 +1,6 @@
 // The record in words: what happened, who did it, and whether a person had a hand in it.
 import type { Event } from "./types.gen";
-import { duration, names, whyPaused } from "./words";
+import { TRIGGER_WORDS, duration, names, whyPaused, type Trigger } from "./words";
 import type { Hold } from "./reduce";
 
 export interface Told {
@@ -11,6 +11,7 @@ export interface Told {
 }
 
 const short = (text: string, most = 90) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const withIts = (trigger: Trigger) => (trigger === "api" ? "" : ` (by ${TRIGGER_WORDS[trigger]})`);
 const because = (reason: string) => (reason ? `: ${reason}` : "");
 
 export function tell(event: Event): Told {
@@ -26,7 +27,11 @@ export function tell(event: Event): Told {
     case "driver_fenced":
       return it(`driver ${event.driver} was fenced off`);
     case "pause_asked":
-      return someone(event.by, `asked for a pause${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+      return someone(event.by, `asked for a pause${withIts(event.trigger)}${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+    case "run_halted":
+      return someone(event.by, `halted it${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+    case "run_lifted":
+      return someone(event.by, `lifted a halt${event.holds.length ? `; still held (${whyPaused(event.holds as Hold[])})` : ""}${because(event.reason)}`);
     case "run_paused":
       return it(`paused (${whyPaused(event.holds as Hold[])})${because(short(event.text))}`);
     case "resume_asked":
@@ -34,7 +39,9 @@ export function tell(event: Event): Told {
     case "run_queued":
       return it(`queued: ${event.why}`);
     case "cancel_asked":
-      return someone(event.by, `asked to cancel (undo: ${event.undo}${event.soft ? ", soft" : ""})${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+      return someone(event.by, `asked to cancel (undo: ${event.undo}${event.soft ? ", soft" : ""})${withIts(event.trigger)}${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+    case "output_suspected":
+      return someone(event.by, event.call === null ? "called its output suspicious" : `called the output of ${nameOf(event.call)} suspicious after ${event.offset} characters`, event.call ?? undefined);
     case "run_cancelled":
       return it(`cancelled; ${event.receipt.finished_steps} finished steps kept`);
     case "run_done":
@@ -58,7 +65,7 @@ export function tell(event: Event): Told {
     case "call_started":
       return it(`${event.title || event.tool} started`, event.call);
     case "call_finished":
-      return it(`${nameOf(event.call)} finished${event.seconds ? ` after ${duration(event.seconds)}` : ""}`, event.call);
+      return it(`${nameOf(event.call)} finished`, event.call);
     case "call_failed":
       return it(`${nameOf(event.call)} failed: ${event.message}${event.effect_unknown ? " (effect unknown)" : ""}`, event.call);
     case "call_cut":
@@ -77,6 +84,10 @@ export function tell(event: Event): Told {
       return it(`${nameOf(event.call)} waits ${duration(event.seconds)}: ${event.why}`, event.call);
     case "text_flushed":
       return it(short(event.text), event.call);
+    case "tripwire_tripped":
+      return it(`${event.kind === "canary" ? "a canary" : "its instructions"} came out in ${nameOf(event.call)}${event.variant === "plain" ? "" : ` (${event.variant})`}, characters ${event.start} to ${event.end}: ${event.action === "flag" ? "marked" : `${event.action}, ${event.held_back} characters held back`}`, event.call);
+    case "tripwire_excused":
+      return it(`the tripwire let ${event.hits} matches pass in ${nameOf(event.call)}: ${event.why === "user" ? "the user had said them" : "everybody may know them"}`, event.call);
     case "asked":
       return it(`asks (${event.kind}): ${short(event.text)}`, event.call);
     case "answered":
@@ -139,6 +150,10 @@ export function announcement(event: Event): string {
       return `Step ${event.step} finished`;
     case "run_paused":
       return `Paused: ${whyPaused(event.holds as Hold[])}`;
+    case "run_halted":
+      return `Halted: ${event.reason}`;
+    case "run_lifted":
+      return "The halt is lifted";
     case "pause_asked":
       return event.status === "pausing" ? "Pausing" : "Paused";
     case "resume_asked":

@@ -16,6 +16,7 @@ export interface Answered {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "answered";
   call: string;
   answer: "approved" | "denied" | "answered" | "withdrawn" | "timed_out";
@@ -75,7 +76,6 @@ export interface CallFinished {
   type: "call_finished";
   call: string;
   result: JsonValue;
-  seconds: number;
 }
 
 export interface CallInDoubt {
@@ -112,6 +112,7 @@ export interface CallResolved {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "call_resolved";
   call: string;
   decision: "happened" | "not_happened" | "check_again";
@@ -150,12 +151,14 @@ export interface CancelAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "cancel_asked";
   by: string | null;
   reason: string;
-  trigger: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   undo: "step" | "all" | "none";
   soft: boolean;
+  suspicious: boolean;
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -165,6 +168,13 @@ export interface Choice {
   verb: string;
   args: { [key: string]: JsonValue };
   label: string;
+}
+
+/** What each control would do to the run now, in words; empty where nobody can tell. */
+export interface Consequences {
+  pause: string;
+  redirect: string;
+  cancel: string;
 }
 
 /** A driver found that the run had been taken from it, and stopped acting on it. */
@@ -192,6 +202,7 @@ export interface Forked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "forked";
   at_step: number;
   fork: string;
@@ -202,6 +213,7 @@ export interface FrameAbandoned {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "frame_abandoned";
   frame: string;
   goal: string;
@@ -270,10 +282,30 @@ export interface FrameReturned {
   attempt: number;
 }
 
+/** An operator's halt: what it holds, who set it and why. It holds until it is lifted, signed or not. */
+export interface Halt {
+  id: string;
+  at: number;
+  by: string | null;
+  reason: string;
+  agent: string | null;
+  labels: { [key: string]: string };
+  all: boolean;
+  then: "pause" | "cancel";
+  lifted_at: number | null;
+  signature: "none" | "unchecked" | "good" | "wrong";
+  key: string;
+  runs: number;
+  in_flight: (CallRef)[];
+  unreadable: (string)[];
+  note: string;
+}
+
 export interface HandedBack {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "handed_back";
   by: string | null;
   note: string;
@@ -323,6 +355,7 @@ export interface MailReceived {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "mail_received";
   mail: string;
   kind: "redirect" | "message" | "order";
@@ -356,10 +389,16 @@ export interface MailView {
   disposition: string;
 }
 
+/** A place in what a run says that somebody found suspicious: `offset` characters of the call's text. */
+export interface Mark {
+  call: string;
+  offset: number;
+}
+
 /** Something only a person can settle. `choices` can be sent back as they are. */
 export interface Need {
   id: string;
-  kind: "approval" | "question" | "doubt" | "stale" | "budget" | "error" | "diverged";
+  kind: "approval" | "question" | "doubt" | "stale" | "budget" | "error" | "diverged" | "tripwire";
   text: string;
   call: string | null;
   since: number;
@@ -375,13 +414,28 @@ export interface Noted {
   attempt: number;
 }
 
+/** Somebody stopped the run for what it says, `offset` characters into the call's text; None: nothing was said. */
+export interface OutputSuspected {
+  seq: number;
+  at: number;
+  run: string;
+  type: "output_suspected";
+  by: string | null;
+  reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
+  call: string | null;
+  offset: number;
+}
+
 export interface PauseAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "pause_asked";
   by: string | null;
   reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -391,6 +445,7 @@ export interface PersonActed {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "person_acted";
   order: string;
   by: string | null;
@@ -439,7 +494,8 @@ export interface Receipt {
   result: JsonValue;
   calls_after_cancel: number;
   usage: Spent;
-  trigger: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
+  marks: (Mark)[];
   undo: "step" | "all" | "none" | null;
   soft: boolean;
 }
@@ -473,6 +529,7 @@ export interface ResumeAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "resume_asked";
   by: string | null;
   reason: string;
@@ -486,11 +543,13 @@ export interface RewindAsked {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "rewind_asked";
   to: number;
   epoch: number;
   by: string | null;
   reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -545,6 +604,31 @@ export interface RunFailed {
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
 
+/** An operator's halt holds the run from here on, whatever else does. */
+export interface RunHalted {
+  seq: number;
+  at: number;
+  run: string;
+  type: "run_halted";
+  halt: string;
+  by: string | null;
+  reason: string;
+  in_flight: (CallRef)[];
+  status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
+}
+
+/** A halt holds the run no longer; `holds` is what still does. */
+export interface RunLifted {
+  seq: number;
+  at: number;
+  run: string;
+  type: "run_lifted";
+  halt: string;
+  by: string | null;
+  reason: string;
+  holds: (string)[];
+}
+
 export interface RunPaused {
   seq: number;
   at: number;
@@ -580,6 +664,7 @@ export interface RunStarted {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "run_started";
   agent: string;
   by: string | null;
@@ -619,6 +704,7 @@ export interface RunView {
   error: string;
   traceback: string;
   driver: string;
+  consequences: Consequences;
 }
 
 /** What one try of a call said; `partial` if it was cut, failed, or has not ended. A reply's call is "reply". */
@@ -629,6 +715,8 @@ export interface Said {
   reasoning: string;
   tool: string;
   attempt: number;
+  marks: (number)[];
+  trips: (Trip)[];
 }
 
 /** What a run has used so far, its children included. */
@@ -645,6 +733,7 @@ export interface StateEdited {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "state_edited";
   by: string | null;
   reason: string;
@@ -685,9 +774,11 @@ export interface TakenOver {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "taken_over";
   by: string | null;
   reason: string;
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
@@ -717,6 +808,49 @@ export interface TextFlushed {
 /** The run had already reached `status`; nothing was changed. */
 export interface TooLate {
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
+}
+
+/** Where a call gave its instructions away; `withheld` is what a tripwire kept in, for whoever reads the store. */
+export interface Trip {
+  channel: "text" | "reasoning" | "tool_call";
+  kind: "directive" | "canary";
+  variant: string;
+  start: number;
+  end: number;
+  action: "flag" | "pause" | "cancel";
+  held_back: number;
+  withheld: string;
+}
+
+/** Matches that a tripwire let pass: the user had said them, or everybody may know them. */
+export interface TripwireExcused {
+  seq: number;
+  at: number;
+  run: string;
+  type: "tripwire_excused";
+  call: string;
+  why: "user" | "public";
+  hits: number;
+  attempt: number;
+}
+
+/** A call gave away what a tripwire guards: where on its channel, in which form, never the words. */
+export interface TripwireTripped {
+  seq: number;
+  at: number;
+  run: string;
+  type: "tripwire_tripped";
+  call: string;
+  channel: "text" | "reasoning" | "tool_call";
+  kind: "directive" | "canary";
+  variant: string;
+  start: number;
+  end: number;
+  action: "flag" | "pause" | "cancel";
+  open: boolean;
+  held_back: number;
+  digest: string;
+  attempt: number;
 }
 
 export interface UndoEnded {
@@ -757,6 +891,7 @@ export interface VerbNoted {
   seq: number;
   at: number;
   run: string;
+  route: string;
   type: "verb_noted";
   verb: string;
   by: string | null;
@@ -764,6 +899,6 @@ export interface VerbNoted {
   text: string;
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunPaused | ResumeAsked | RunQueued | CancelAsked | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | TripwireTripped | TripwireExcused | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];

@@ -19,9 +19,26 @@ export interface AgentInfo {
   tools?: ToolInfo[];
 }
 
+export type Right = "view" | "pause" | "redirect" | "cancel" | "resolve" | "forensics" | "operator";
+
 export interface Me {
   name: string | null;
   rights?: string[];
+  runs?: string[] | null; // confined to these and their children
+  labels?: { [key: string]: string };
+  expires?: number | null;
+}
+
+/** A right that was given, without its secret. */
+export interface TokenInfo {
+  id: string;
+  name: string;
+  rights: Right[];
+  run: string | null;
+  made: number;
+  by: string | null;
+  expires: number | null;
+  revoked: number | null;
 }
 
 export interface Problem {
@@ -50,6 +67,14 @@ export type Verb =
   | "start" | "fork" | "pause" | "resume" | "step_once" | "redirect" | "message" | "cancel" | "edit" | "resolve" | "approve"
   | "deny" | "answer" | "abandon" | "return_to" | "rewind" | "take_over" | "hand_back" | "perform" | "force";
 
+/** What somebody's hand was on: recorded by the verbs that stop something. */
+export type Hand = "button" | "key";
+const STOPPING: readonly Verb[] = ["pause", "redirect", "cancel", "rewind", "take_over"];
+
+export function askedWith(hand: Hand, verb: Verb, args: { [key: string]: JsonValue }): { [key: string]: JsonValue } {
+  return STOPPING.includes(verb) ? { ...args, trigger: hand } : args;
+}
+
 export type ToServer =
   | { op: "watch"; run: string; after: number }
   | { op: "unwatch"; run: string }
@@ -58,7 +83,7 @@ export type ToServer =
   | { op: "ping"; n: number };
 
 export type FromServer =
-  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs?: Verb[] }
+  | { op: "hello"; version: string; me: Me; now: number; agents: AgentInfo[]; verbs?: Verb[]; shares?: boolean }
   | { op: "view"; run: string; view: RunView }
   | { op: "event"; run: string; event: Event }
   | { op: "delta"; run: string; delta: TextDelta }

@@ -1,6 +1,22 @@
-// What people read: the word for each state, and what each control would do now.
+// What people read: the word for each state, what becomes of what they sent. What each control would do now
+// is in the view: the server tells it from the ledger.
 import { hasEnded, times, type Hold, type Status } from "./reduce";
-import type { CallRef, RunView } from "./types.gen";
+import type { CallRef, Json, MailView, Receipt, RunView } from "./types.gen";
+
+export type Trigger = Receipt["trigger"];
+
+/** What set a stop off. */
+export const TRIGGER_WORDS: Record<Trigger, string> = {
+  api: "a program", button: "a button", key: "a key", terminal: "a typed command", operator: "an operator’s halt",
+  parent: "the run above it", deadline: "its deadline", budget: "its budget", tripwire: "a tripwire", run: "the run itself",
+};
+/** Those that are a person’s, or a program’s in their name. */
+export const HANDS: readonly Trigger[] = ["api", "button", "key", "terminal"];
+
+/** With a capital letter. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
 
 export const STATE_WORDS: Record<Status, string> = {
   queued: "Queued", running: "Running", pausing: "Pausing", paused: "Paused", cancelling: "Cancelling",
@@ -34,74 +50,37 @@ export function names(calls: readonly CallRef[]): string {
   return [...new Set(calls.map((c) => c.title || c.tool))].join(", ");
 }
 
-const writes = (view: RunView) => view.in_flight.filter((c) => c.effect === "write" || c.effect === "irreversible");
-const steps = (n: number) => `${n} finished ${n === 1 ? "step" : "steps"}`;
-
-/** What Pause, or Resume in its place, would do now. */
-export function pauseWords(view: RunView): string {
-  switch (view.status) {
-    case "queued":
-      return "holds it before it starts";
-    case "running": {
-      const finishing = writes(view);
-      if (finishing.length) return `lets ${names(finishing)} finish, then holds`;
-      return view.in_flight.length ? `closes ${names(view.in_flight)}, keeps what it said` : "holds at once";
-    }
-    case "pausing":
-      return view.waiting_for ? `waits for ${view.waiting_for}` : "holding";
-    case "paused":
-      return resumeWords(view);
-    case "cancelling":
-      return "too late: it is being cancelled";
-    default:
-      return "the run has ended";
-  }
+/** What the run is doing: the message it answers, else the item of the plan that runs, and the calls in flight. */
+export function doing(view: RunView): string {
+  const top = view.frames.at(-1);
+  const item = view.plan.find((i) => i.status === "running");
+  const what = top && top["status"] === "active" && top["mail"] ? `answers “${shortened(String(top["goal"]))}”` : item?.title;
+  return [what, names(view.in_flight)].filter(Boolean).join(" · ");
 }
 
-function resumeWords(view: RunView): string {
-  const blocking = view.holds.filter((h) => ["asks", "in_doubt", "halted", "stale", "budget"].includes(h));
-  if (view.holds.includes("taken")) return `${view.taken_by || "someone"} has it: hand it back`;
-  if (blocking.includes("asks")) return "first answer what it asks";
-  if (blocking.includes("in_doubt")) return "first settle the doubt";
-  if (blocking.includes("halted")) return "an operator holds it";
-  if (blocking.includes("stale")) return "first decide about what changed";
-  if (blocking.includes("budget")) return "first raise the cap";
-  if (view.holds.includes("error")) return `tries step ${view.step} again`;
-  return `goes on at step ${view.step}`;
+/** When a redirect that was not read yet applies. */
+export function redirectWaits(mail: MailView): string {
+  return mail.disposition === "now" ? "now: the step is taken again with it" : mail.disposition || "at the next reading";
 }
 
-export function redirectWords(view: RunView): string {
-  switch (view.status) {
-    case "queued":
-      return "rewrites the first step";
-    case "running":
-      return view.in_flight.length ? `takes step ${view.step} again, your way` : "rewrites the next step";
-    case "pausing":
-    case "paused":
-      return "read when it goes on";
-    default:
-      return "too late: it is ending";
-  }
+/** What came of something that was asked for, as a whole sentence; empty if there is nothing to say. */
+export function outcomeWords(verb: string, args: Json, note: string): string {
+  if (!note) return "";
+  if (verb !== "message" && verb !== "redirect") return note;
+  const what = verb === "message" ? "Message" : "Redirect";
+  const when = note === "now" ? "is read now" : note === "after this step" ? "will be read after this step" : note.startsWith("read ") ? `will be ${note}` : note;
+  return `${what} “${shortened(String(args["text"] ?? ""))}”: ${when}`;
 }
 
-export function cancelWords(view: RunView): string {
-  const kept = view.step ? `keeps ${steps(view.step)}` : "nothing is finished yet";
-  switch (view.status) {
-    case "queued":
-      return "ends before it starts";
-    case "cancelling":
-      return view.waiting_for ? `waits for ${view.waiting_for}` : "settling";
-    case "running":
-    case "pausing": {
-      const undone = writes(view);
-      if (undone.length) return `${kept}, undoes ${names(undone)} in progress`;
-      return view.in_flight.length ? `${kept}, cuts ${names(view.in_flight)}` : kept;
-    }
-    case "paused":
-      return `${kept}, undoes drafts if there are any`;
-    default:
-      return "the run has ended";
-  }
+/** A verb that waits for the connection. */
+export function unsentWords(verb: string): string {
+  const word = verb.replace(/_/g, " ");
+  return `${word.charAt(0).toUpperCase()}${word.slice(1)}: no connection; it is sent as soon as there is one again.`;
+}
+
+export function shortened(text: string, most = 60): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 }
 
 /** What force stop would kill. */

@@ -35,7 +35,7 @@ class Socket {
   }
 
   hello(): void {
-    this.say({ op: "hello", version: "1", me: { name: "ada" }, now: Date.now() / 1000 + 100, agents: [] });
+    this.say({ op: "hello", version: "1", me: { name: "ada" }, now: Date.now() / 1000 + 100, agents: [], verbs: [] });
   }
 
   got<O extends ToServer["op"]>(op: O): Extract<ToServer, { op: O }>[] {
@@ -160,4 +160,20 @@ test("the server's clock counts, not ours", () => {
   const { client, socket } = opened();
   socket.hello();
   expect(Math.round(client.now() - Date.now() / 1000)).toBe(100);
+});
+
+test("while the connection is lost it is known when the server was last heard", async () => {
+  const { client, socket } = opened();
+  socket.hello();
+  expect(client.lostAt).toBeNull();
+  const heard = client.now();
+  await vi.advanceTimersByTimeAsync(4000);
+  socket.drop();
+  expect(client.lostAt).toBeCloseTo(heard, 1);
+  await vi.advanceTimersByTimeAsync(2000);
+  Socket.all.at(-1)!.drop();
+  expect(client.lostAt).toBeCloseTo(heard, 1); // one more try that failed was no hearing
+  await vi.advanceTimersByTimeAsync(5000);
+  Socket.all.at(-1)!.hello();
+  expect(client.lostAt).toBeNull();
 });

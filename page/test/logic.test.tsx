@@ -1,19 +1,19 @@
 // Words, keys, patches, forms, Markdown: everything the page decides without a browser.
 import { describe, expect, test } from "vitest";
+import { Drafts } from "../src/drafts";
 import { filterOf } from "../src/filter";
 import { DEFAULT_KEYS, Twice, actionOf, isField, rekey } from "../src/keys";
 import { blocks, inline } from "../src/markdown";
 import { mergePatch } from "../src/patch";
-import { emptyView, type Status } from "../src/reduce";
-import { fieldsOf, read } from "../src/schema";
+import { emptyView } from "../src/reduce";
+import { faultOf, fieldsOf, read } from "../src/schema";
 import { parseRoute } from "../src/routes";
 import { announcement, tell } from "../src/telling";
 import type { CallRef, Event, Json, JsonValue, RunView } from "../src/types.gen";
-import { STATE_SHAPES, STATE_WORDS, cancelWords, clock, meter, pauseWords, planPosition, redirectWords } from "../src/words";
+import { STATE_SHAPES, STATE_WORDS, clock, doing, meter, outcomeWords, planPosition, redirectWaits, unsentWords } from "../src/words";
 
 const view = (part: Partial<RunView>): RunView => ({ ...emptyView("run-1"), ...part });
 const call = (tool: string, effect: CallRef["effect"]): CallRef => ({ id: `${tool}-1`, tool, effect, since: 0, title: "", run: "" });
-const ALL = Object.keys(STATE_WORDS) as Status[];
 
 describe("words that fit the live state", () => {
   test("no two states have the same word or the same shape", () => {
@@ -21,21 +21,27 @@ describe("words that fit the live state", () => {
     expect(new Set(Object.values(STATE_SHAPES)).size).toBe(8);
   });
 
-  test("every control says what it would do in every state", () => {
-    for (const status of ALL) {
-      for (const words of [pauseWords, redirectWords, cancelWords]) expect(words(view({ status }))).not.toBe("");
-    }
+  test("while a message is answered, that is what it does, and no item of the plan that is only queued", () => {
+    const plan = [{ id: "a", title: "Group them", status: "queued" as const, step: null, was: "" }];
+    const frames = [{ goal: "Sort", status: "held", mail: null }, { goal: "How far are you?", status: "active", mail: "mail-1" }];
+    expect(doing(view({ status: "running", plan, frames, in_flight: [call("model", "read")] }))).toBe("answers “How far are you?” · model");
+    expect(doing(view({ status: "running", plan }))).toBe("");
+    expect(doing(view({ status: "running", plan: [{ ...plan[0]!, status: "running" }] }))).toBe("Group them");
   });
 
-  test("cancel says what is kept and what is undone", () => {
-    const words = cancelWords(view({ status: "running", step: 3, in_flight: [call("draft", "write")] }));
-    expect(words).toBe("keeps 3 finished steps, undoes draft in progress");
+  test("what became of a message is a whole sentence", () => {
+    expect(outcomeWords("message", { text: "xyz" }, "after this step")).toBe("Message “xyz”: will be read after this step");
+    expect(outcomeWords("message", { text: "xyz" }, "read when the run is resumed")).toBe("Message “xyz”: will be read when the run is resumed");
+    expect(outcomeWords("message", { text: "xyz" }, "now")).toBe("Message “xyz”: is read now");
+    expect(outcomeWords("message", { text: "xyz" }, "waiting for pay")).toBe("Message “xyz”: waiting for pay");
+    expect(outcomeWords("edit", {}, "")).toBe("");
   });
 
-  test("pause says that an effect may finish, and that a stream is closed", () => {
-    expect(pauseWords(view({ status: "running", in_flight: [call("send", "write")] }))).toBe("lets send finish, then holds");
-    expect(pauseWords(view({ status: "running", in_flight: [call("model", "read")] }))).toBe("closes model, keeps what it said");
-    expect(pauseWords(view({ status: "paused", holds: ["asks"] }))).toBe("first answer what it asks");
+  test("a redirect says when it applies, and what waits for the connection says so", () => {
+    const mail = { id: "m", kind: "redirect" as const, text: "t", when: "now", by: null, at: 0, status: "pending" as const, step: null, reason: "" };
+    expect(redirectWaits({ ...mail, disposition: "now" })).toBe("now: the step is taken again with it");
+    expect(redirectWaits({ ...mail, disposition: "from step 3" })).toBe("from step 3");
+    expect(unsentWords("step_once")).toContain("Step once: no connection");
   });
 
   test("the plan's place counts the item in progress, and not what was dropped", () => {
@@ -65,6 +71,7 @@ describe("keys", () => {
     expect(actionOf(press("P"), DEFAULT_KEYS, false)).toBe("pause");
     expect(actionOf(press("p"), DEFAULT_KEYS, true)).toBeNull();
     expect(actionOf({ ...press("r"), ctrlKey: true }, DEFAULT_KEYS, false)).toBeNull();
+    expect(actionOf({ ...press("x"), repeat: true }, DEFAULT_KEYS, false)).toBeNull(); // held down: not pressed again
     expect(isField([{ tagName: "TEXTAREA" } as unknown as EventTarget])).toBe(true);
     expect(isField([{ tagName: "BUTTON" } as unknown as EventTarget])).toBe(false);
   });
@@ -75,6 +82,8 @@ describe("keys", () => {
     expect(twice.press(3000)).toBe(false); // too late: this is a first one again
     expect(twice.press(3500)).toBe(true);
     expect(twice.press(3600)).toBe(false);
+    twice.disarm();
+    expect(twice.press(3700)).toBe(false);
   });
 
   test("a key given to another action is swapped, never shared", () => {
@@ -148,6 +157,42 @@ describe("a form from a schema", () => {
     expect(read(field("deep"), "{oops").problem).toContain("not JSON");
     expect(read(field("deep"), "")).toEqual({});
   });
+
+  const trip: Json = {
+    properties: {
+      day: { type: "string", format: "date" }, at: { type: "string", format: "date-time" }, who: { $ref: "#/$defs/Person" },
+      all: { type: "array", items: { $ref: "#/$defs/Person" } }, size: { anyOf: [{ type: "integer" }, { $ref: "#/$defs/Person" }] },
+      name: { anyOf: [{ type: "integer" }, { type: "string" }] }, maybe: { anyOf: [{ $ref: "#/$defs/Person" }, { type: "null" }], default: null },
+      counts: { type: "object", additionalProperties: { type: "integer" } },
+    },
+    required: ["day", "who"],
+    $defs: { Person: { type: "object", title: "Person", properties: { name: { type: "string" }, age: { type: "integer", default: 30 }, boss: { anyOf: [{ $ref: "#/$defs/Person" }, { type: "null" }] } } } },
+  };
+  const of = (name: string) => fieldsOf(trip).find((f) => f.name === name)!;
+
+  test("a date is chosen, and what is written as JSON has an example of each of its forms", () => {
+    expect([of("day").kind, of("at").kind, of("who").kind, of("maybe").kind]).toEqual(["date", "datetime", "json", "json"]);
+    expect(of("who").label).toBe("who");
+    expect(of("who").examples[0]).toMatchObject({ name: "text", age: 30, boss: { name: "text" } }); // and a model that holds itself ends
+    expect(of("all").examples[0]).toMatchObject([{ name: "text" }]);
+    expect(of("size").examples).toMatchObject([1, { age: 30 }]);
+    expect(of("counts").examples).toEqual([{ name: 1 }]);
+    expect(of("day").examples).toEqual([]);
+  });
+
+  test("a field that may be a text takes one without quotes", () => {
+    expect(read(of("name"), "Ann")).toEqual({ value: "Ann" });
+    expect(read(of("name"), "7")).toEqual({ value: 7 });
+    expect(read(of("size"), "Ann").problem).toContain("not JSON");
+  });
+
+  test("what the server finds fault with is said of the field", () => {
+    const fields = fieldsOf(trip);
+    expect(faultOf(fields, "agent a takes S, not dict: S cannot be stored: field day: Field required")).toEqual({ field: "day", problem: "Field required" });
+    expect(faultOf(fields, "the state does not fit at all.0.name: 3 is not of type 'string'")).toEqual({ field: "all", problem: "all.0.name: 3 is not of type 'string'" });
+    expect(faultOf(fields, "field other: no")).toBeNull();
+    expect(faultOf(fields, "no driver")).toBeNull();
+  });
 });
 
 describe("Markdown", () => {
@@ -178,6 +223,19 @@ test("permalinks lead to run, step and call", () => {
   expect(parseRoute("").page).toBe("list");
 });
 
+test("a mangled permalink leads somewhere", () => {
+  expect(parseRoute("#/runs/%E0%A4%A")).toEqual({ page: "run", run: "%E0%A4%A", step: null, call: null });
+  expect(parseRoute("#/runs/run-1/steps/x").step).toBeNull();
+});
+
+test("what one has begun to write is kept for its run alone, until it is sent", () => {
+  const drafts = new Drafts<string>();
+  drafts.keep("a", "half a tho");
+  expect([drafts.of("a"), drafts.of("b")]).toEqual(["half a tho", undefined]);
+  drafts.keep("a", "");
+  expect(drafts.of("a")).toBeUndefined();
+});
+
 test("the filter asks for what was chosen and nothing else", () => {
   expect(filterOf({ text: " x ", status: "needs", agent: "", label: "team: growth" })).toEqual({ limit: 200, text: "x", needs: true, labels: { team: "growth" } });
   expect(filterOf({ text: "", status: "ended", agent: "memo", label: "" })).toEqual({ limit: 200, status: ["cancelled", "done", "failed"], agent: "memo" });
@@ -191,7 +249,7 @@ test("steps are announced, tokens are not", () => {
 
 test("the record names who did what, also for events it does not know", () => {
   const base = { seq: 1, at: 1, run: "r" };
-  const told = tell({ ...base, type: "cancel_asked", by: "ada", reason: "enough", trigger: "user", undo: "step", soft: false, in_flight: [], status: "cancelling" });
-  expect([told.by, told.person, told.text]).toEqual(["ada", true, "asked to cancel (undo: step): enough"]);
+  const told = tell({ ...base, type: "cancel_asked", route: "", by: "ada", reason: "enough", trigger: "key", undo: "step", soft: false, suspicious: false, in_flight: [], status: "cancelling" });
+  expect([told.by, told.person, told.text]).toEqual(["ada", true, "asked to cancel (undo: step) (by a key): enough"]);
   expect(tell({ ...base, type: "brand_new" } as unknown as Event).text).toBe("brand new");
 });

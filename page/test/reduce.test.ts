@@ -73,3 +73,12 @@ test("time goes on while it is live, and counts as paused while it is held", () 
   expect(times({ ...view, status: "running" }, 115)).toEqual({ elapsed: 15, paused: 2 });
   expect(times({ ...view, status: "done" }, 500)).toEqual({ elapsed: 10, paused: 2 });
 });
+
+test("what the controls would do is not guessed after a change of state", () => {
+  const consequences = { pause: "holds it here at once", redirect: "rewrites the next step", cancel: "keeps 1 finished step" };
+  const view = { ...emptyView("run-1"), status: "running" as const, created_at: 1, consequences };
+  const asked = { type: "pause_asked", seq: 5, at: 3, run: "run-1", by: null, reason: "", in_flight: [], status: "pausing" } as unknown as Event;
+  expect(reduce(view, asked).consequences).toEqual({ pause: "", redirect: "", cancel: "" });
+  const noted = { type: "noted", seq: 5, at: 3, run: "run-1", text: "x", attempt: 0 } as unknown as Event;
+  expect(reduce(view, noted).consequences).toEqual(consequences);
+});

@@ -6,6 +6,7 @@ from standfast.builtin_calls import ask, child, sleep
 from standfast.chat import Chat
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import (
+    AnchorFailed,
     BadReturn,
     BadTool,
     CallDenied,
@@ -16,7 +17,9 @@ from standfast.errors import (
     DuplicateAgent,
     Fenced,
     FramesOpen,
+    Halted,
     KeyReused,
+    KeyUnusable,
     Misuse,
     NoAnswer,
     NotCalled,
@@ -39,10 +42,12 @@ from standfast.errors import (
     StoreTooNew,
     ToolServerFailed,
     UnknownAgent,
+    UnknownHalt,
     UnknownRun,
     WrongState,
 )
 from standfast.events import Event, TextDelta
+from standfast.evidence.notary import Notary
 from standfast.frames import OpenFrame
 from standfast.freshness import file_content
 from standfast.handle import Handle
@@ -59,13 +64,16 @@ from standfast.records import (
     CheckAgain,
     Choice,
     Completed,
+    Consequences,
     Done,
+    Halt,
     Happened,
     Idle,
     InFlight,
     Interruption,
     Json,
     MailView,
+    Mark,
     Message,
     Need,
     NotHappened,
@@ -79,18 +87,21 @@ from standfast.records import (
     TooLate,
     Undone,
 )
+from standfast.redaction import Redactor, Secret
 from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
 from standfast.schema_tools import SchemaTool
 from standfast.tool import Call, Tool, tool
 from standfast.toolbox import Toolbox
-from standfast.transcripts import Said
+from standfast.transcripts import Said, Trip
+from standfast.tripwire import Tripwire
 
 __all__ = [
     "Accepted",
     "Again",
     "Agent",
+    "AnchorFailed",
     "Answer",
     "BadReturn",
     "BadTool",
@@ -106,12 +117,15 @@ __all__ = [
     "ChildCancelled",
     "Choice",
     "Completed",
+    "Consequences",
     "Done",
     "DuplicateAgent",
     "Event",
     "Fenced",
     "Frame",
     "FramesOpen",
+    "Halt",
+    "Halted",
     "Handle",
     "Happened",
     "Idle",
@@ -119,9 +133,11 @@ __all__ = [
     "Interruption",
     "Json",
     "KeyReused",
+    "KeyUnusable",
     "LLMAgent",
     "Log",
     "MailView",
+    "Mark",
     "Message",
     "Misuse",
     "Need",
@@ -130,6 +146,7 @@ __all__ = [
     "NotHappened",
     "NotPerformed",
     "NotStorable",
+    "Notary",
     "OpenFrame",
     "OutsideACall",
     "Performed",
@@ -137,6 +154,7 @@ __all__ = [
     "Plan",
     "PlanItem",
     "Receipt",
+    "Redactor",
     "Refused",
     "RequestCut",
     "RequestRefused",
@@ -151,6 +169,7 @@ __all__ = [
     "Runtime",
     "Said",
     "SchemaTool",
+    "Secret",
     "Spent",
     "StackFull",
     "StandfastError",
@@ -164,8 +183,11 @@ __all__ = [
     "Tool",
     "ToolServerFailed",
     "Toolbox",
+    "Trip",
+    "Tripwire",
     "Undone",
     "UnknownAgent",
+    "UnknownHalt",
     "UnknownRun",
     "WrongState",
     "agent",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from standfast.events import Event
 from standfast.house_events import HouseEvent
+from standfast.log_places import LogRows
 from standfast.quick_events import Quick
 from standfast.records import Json, Status
 from standfast.replies import Delta, Dialect, Request
-from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow
+from standfast.rights import Scope, Token
+from standfast.rows import CallRow, CheckpointRow, HaltRow, LeaseRow, MailRow, RunDoc, RunRow, Stood
 
 if TYPE_CHECKING:
     from standfast.replies import Reply
@@ -44,6 +46,8 @@ class Ids(Protocol):
     def mail(self) -> str: ...
 
     def process(self) -> str: ...
+
+    def halt(self) -> str: ...
 
 
 class Points(Protocol):
@@ -92,10 +96,129 @@ class House(Protocol):
         ...
 
 
-class Tx(House, Protocol):
+class Halts(Protocol):
+    """The part of a transaction that concerns operators' halts."""
+
+    def insert_halt(self, halt: HaltRow) -> None: ...
+
+    def halt(self, id: str) -> HaltRow | None: ...  # noqa: A002 - the word users know
+
+    def halts(self, *, lifted: bool = ...) -> list[HaltRow]:
+        """Those that hold, oldest first; with `lifted`, every one there ever was."""
+        ...
+
+    def lift_halt(self, id: str) -> bool:  # noqa: A002
+        """It holds no longer; False if it did not hold."""
+        ...
+
+    def runs_to_halt(self, agent: str | None, labels: dict[str, str]) -> list[str]:
+        """Live runs of that agent with those labels, and all that live below them; a parent before its children."""
+        ...
+
+    def runs_halted_by(self, id: str) -> list[str]:  # noqa: A002
+        """Runs whose halted hold names this halt; a parent before its children."""
+        ...
+
+
+class Tokens(Protocol):
+    """The part of a transaction that knows rights."""
+
+    def put_token(self, token: Token, hash: bytes) -> None:  # noqa: A002
+        """Keep a token under the hash of its secret."""
+        ...
+
+    def token(self, hash: bytes) -> Token | None: ...  # noqa: A002
+
+    def token_named(self, id: str) -> Token | None: ...  # noqa: A002
+
+    def tokens(self) -> list[Token]:
+        """All of them, oldest first, those that count no longer too."""
+        ...
+
+    def end_token(self, id: str) -> None:  # noqa: A002
+        """It counts no longer; the first time stands."""
+        ...
+
+    def lineage(self, run: str) -> list[tuple[str, dict[str, str]]]:
+        """A run and those it descends from, with their labels; empty if there is no such run."""
+        ...
+
+
+class Evidence(House, Protocol):
+    """The part of a transaction that concerns proof: where the records stand, and who has signed for it."""
+
+    def moved(self, after: int) -> list[int]:
+        """The row numbers of the runs whose record has grown after a place (see `last_record`)."""
+        ...
+
+    def resting(self, after: int) -> bool:
+        """Is one of them paused or ended now?"""
+        ...
+
+    def numbers(self, ids: list[str]) -> list[int]:
+        """The row numbers of those of these runs that are there."""
+        ...
+
+    def stood(self, n: int) -> Stood | None: ...
+
+    def house_side(self) -> bytes:
+        """The digest of what stands beside the record of the house."""
+        ...
+
+    def last_checkpoint(self) -> CheckpointRow | None: ...
+
+    def checkpoints(self, after: int = ..., limit: int = ...) -> list[CheckpointRow]: ...
+
+    def add_checkpoint(self, checkpoint: CheckpointRow) -> None: ...
+
+    def forks(self, source: str) -> list[str]:
+        """Runs that were forked from this one."""
+        ...
+
+    def bury_record(self, n: int) -> None:
+        """Delete the content of every row of a run's record; each keeps its place in the chain by its digests."""
+        ...
+
+    def delete_beside(self, n: int, logs: list[str]) -> None:
+        """Delete the calls, mail and remembered answers of a run, and these logs."""
+        ...
+
+    def forget_row(self, n: int, doc: bytes) -> None:
+        """Put this document in place of the run's."""
+        ...
+
+    # Rows as they are, with the columns that `stores.sides` names.
+
+    def plain_run(self, n: int) -> Sequence[Any] | None: ...
+
+    def plain_runs(self) -> list[int]: ...
+
+    def plain_record(self, n: int) -> Iterator[Sequence[Any]]: ...
+
+    def plain_calls(self, n: int) -> list[Sequence[Any]]: ...
+
+    def plain_mail(self, n: int) -> list[Sequence[Any]]: ...
+
+    def plain_contract(self, id: str | None) -> Sequence[Any] | None: ...  # noqa: A002
+
+    def plain_contracts(self) -> list[Sequence[Any]]: ...
+
+    def plain_log(self, log: str) -> Iterator[Sequence[Any]]: ...
+
+    def plain_logs(self) -> list[Sequence[Any]]: ...
+
+    def plain_house(self) -> Iterator[Sequence[Any]]: ...
+
+    def strays(self) -> list[Sequence[Any]]:
+        """Rows that belong to no run: table and number."""
+        ...
+
+
+class Tx(Evidence, Halts, Tokens, Protocol):
     """One transaction. All of it is written, or none."""
 
     now: float
+    route: str  # by which way a person's verb came: written into the events that name who
 
     def run(self, id: str) -> RunRow | None: ...  # noqa: A002 - the word users know
 
@@ -104,7 +227,13 @@ class Tx(House, Protocol):
     def insert_run(self, row: RunRow, events: Sequence[Event], state: bytes) -> None: ...
 
     def advance(
-        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None
+        self,
+        row: RunRow,
+        events: Sequence[Event | Quick],
+        seq: int,
+        step: int | None,
+        state: bytes | None,
+        logs: Sequence[LogRows] = ...,
     ) -> bool:
         """The driver's own progress from `seq`; False, and nothing written, if the run has moved since.
 
@@ -160,6 +289,10 @@ class Tx(House, Protocol):
 
     def ledger(self, n: int) -> list[CallRow]: ...
 
+    def at_stake(self, n: int, epoch: int, step: int) -> list[CallRow]:
+        """The part of the ledger that a cancel in this step would take back, oldest first."""
+        ...
+
     def open_calls(self, n: int) -> list[CallRow]: ...
 
     def insert_mail(self, mail: MailRow) -> None: ...
@@ -170,7 +303,9 @@ class Tx(House, Protocol):
 
     def mail(self, n: int) -> list[MailRow]: ...
 
-    def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None: ...
+    def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None:
+        """Rows of a log; the next row of a record in this transaction names them by their digests."""
+        ...
 
     def read_log(self, log: str, start: int, stop: int) -> list[bytes]: ...
 
@@ -217,6 +352,7 @@ class Tx(House, Protocol):
         needs: bool | None,
         limit: int,
         before: str | None,
+        scope: Scope | None = ...,
     ) -> list[tuple[str, str, Status]]:
         """Id, agent and status of each, newest first: known even of a run whose row is damaged."""
         ...

@@ -5,6 +5,7 @@ What is stored is read back with strict types, so one wrong value would make its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -25,6 +26,24 @@ def text(name: str, value: Any) -> str:
                 hint="decode the text with errors='replace'; nothing was changed",
             ) from error
     return value
+
+
+MOST_IN_A_RUN_ID = 200
+
+
+def run_id(value: Any) -> str:
+    """An id that can stand in an address, a command and a file's name, or Misuse."""
+    given = text("id", value)
+    if not given.strip():
+        raise Misuse("a run id cannot be empty", hint="leave it out and one is made")
+    if len(given) > MOST_IN_A_RUN_ID:
+        raise Misuse(f"a run id of {len(given)} characters is too long", hint=f"at most {MOST_IN_A_RUN_ID} characters")
+    if given in (".", "..") or "/" in given or not given.isprintable() or given != given.strip():
+        raise Misuse(
+            f"{given!r} cannot be the id of a run: it could not be named in an address",
+            hint="leave out /, control characters and spaces at the ends; . and .. are no ids; nothing was started",
+        )
+    return given
 
 
 def text_or_none(name: str, value: Any) -> str | None:
@@ -51,6 +70,13 @@ def whole(name: str, value: Any, hint: str = "give a whole number") -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Misuse(f"{name} must be a whole number, not {value!r}", hint=hint)
     return value
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> str:
+    """One of the words there are, or Misuse."""
+    if value not in known:
+        raise Misuse(f"{name}={value!r} is unknown", hint=f"use one of {', '.join(known)}; nothing was changed")
+    return str(value)
 
 
 def flag(name: str, value: Any) -> bool:

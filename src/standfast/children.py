@@ -11,7 +11,6 @@ from standfast.abc import Tx
 from standfast.builtin_calls import ChildCall
 from standfast.control import Ask, nobody_is_dead
 from standfast.errors import Misuse
-from standfast.events import Event
 from standfast.flight import Flight, Outcome
 from standfast.leases import proven_dead
 from standfast.records import ENDED, LIVE
@@ -55,20 +54,13 @@ def insert_child(session: Session, call_id: str, call: ChildCall[Any]) -> Callab
     return insert
 
 
-async def cancel_children(session: Session, attempt: int, calls: list[CallRow]) -> None:
+def cancel_children(tx: Tx, row: RunRow, calls: list[CallRow]) -> None:
     """Cancel the child runs of these calls that are still live: the step has ended without asking for them."""
-
-    def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
-        ask = Ask(reason="its parent's step was taken again and did not ask for it")
-        children = [tx.run(child_id(row.id, call.id)) for call in calls if row.attempt == attempt]
-        for child in children:
-            if child is not None and child.status in LIVE and child.status != "cancelling":
-                cancel_one(tx, child, ask, "step", soft=False, is_dead=nobody_is_dead)
-        return None, [], None
-
-    await session.flushed()
-    await session.write(act)
-    session.look_for_work()
+    ask = Ask(reason="its parent's step was taken again and did not ask for it", trigger="parent")
+    for call in calls:
+        child = tx.run(child_id(row.id, call.id))
+        if child is not None and child.status in LIVE and child.status != "cancelling":
+            cancel_one(tx, child, ask, "step", soft=False, is_dead=nobody_is_dead)
 
 
 async def wait_for_child(session: Session, flight: Flight, call: ChildCall[Any]) -> Outcome:

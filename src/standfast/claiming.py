@@ -8,6 +8,7 @@ from typing import Literal
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
+from standfast.halts import halt_run, holding
 from standfast.leases import Others
 from standfast.records import InFlight
 from standfast.rows import RunRow
@@ -15,19 +16,25 @@ from standfast.stops import enter
 
 
 def claim(tx: Tx, id: str, driver: str, agents: Container[str], others: Others) -> RunRow | None:  # noqa: A002
-    """Take a queued run, or one whose holder is gone; None if it is not to be had."""
+    """Take a queued run, or one whose holder is gone; None if it is not to be had, or halted."""
     row = tx.run(id)
     if row is None or row.agent not in agents:
         return None
     before = row.holder
     if row.status == "queued":
+        if halted := halt_run(row, holding(tx, row), tx.now):
+            tx.save(row, halted)
+            tx.signal(row.id)
+            return None
         enter(row, "running", tx.now)
         events: list[Event] = []
     elif row.status in ("running", "pausing", "cancelling"):
         mine = before == driver  # claimed by this process, but not driven: an error came between
         if before is not None and not mine and not others.gone(tx, before):
             return None
-        events = _abandoned(tx, row)
+        # Nobody goes on with a halted run: its new driver settles it.
+        halted = halt_run(row, holding(tx, row), tx.now) if row.status == "running" else []
+        events = [*halted, *_abandoned(tx, row)]
     else:
         return None
     row.fence += 1

@@ -35,6 +35,9 @@ class RandomIds:
     def process(self) -> str:
         return f"driver-{secrets.token_hex(6)}"
 
+    def halt(self) -> str:
+        return f"halt-{secrets.token_hex(4)}"
+
 
 def _sortable() -> str:
     return f"{int(time.time() * 1000):011x}{secrets.token_hex(5)}"

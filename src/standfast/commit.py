@@ -198,7 +198,7 @@ class StepCommit:
         if boundary is None:
             advanced = tx.advance(after, events, row.seq, None, None)
         else:
-            advanced = tx.advance(after, events, row.seq, step, boundary.snapshot)
+            advanced = tx.advance(after, events, row.seq, step, boundary.snapshot, boundary.logs)
         if not advanced:
             return False
         self.tried.append(after.head)
@@ -268,8 +268,6 @@ class StepCommit:
             if a.also is not None:
                 a.also(tx, row)
         if boundary is not None:
-            for log, first, bodies in boundary.logs:
-                tx.append_log(log, first, bodies)
             self._consume(tx, row, boundary)
         change = self._changes(row.doc)
         if change:

@@ -64,6 +64,11 @@ class ModelContext(CallContext, Protocol):
     @property
     def run_id(self) -> str: ...
 
+    @property
+    def planted(self) -> str:
+        """What a guard of this call adds to the model's instructions; empty if nothing."""
+        ...
+
     def say(self, text: str, channel: Channel = "text") -> None: ...
 
     def begin_anew(self) -> None:

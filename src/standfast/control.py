@@ -6,22 +6,24 @@ It needs no agent code: any process that can open the store can carry it out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast.abc import Tx
 from standfast.errors import NotStorable, UnknownRun
 from standfast.events import Event
+from standfast.json_values import fingerprint
 from standfast.machine import UserVerb, decide
-from standfast.records import Answer, CallRef, Choice, Refused, TooLate, Undo
+from standfast.records import Answer, CallRef, Choice, Refused, TooLate, Trigger, Undo
 from standfast.requests import used_for
 from standfast.rows import RunRow, Stop
 
 _answers: TypeAdapter[Answer] = TypeAdapter(Answer)
+T = TypeVar("T")
 IsDead: TypeAlias = Callable[[Tx, str], bool]
 
 
@@ -34,15 +36,26 @@ class Ask:
     at: float = 0.0
     if_seq: int | None = None
     request_id: str | None = None
-    trigger: str = "user"
+    asked: str = ""  # fingerprint of what exactly, by whom: a request id is for that alone
+    trigger: Trigger = "api"
 
     def __post_init__(self) -> None:
         arguments.text_or_none("by", self.by)
         arguments.text("reason", self.reason)
         arguments.text_or_none("request_id", self.request_id)
-        arguments.text("trigger", self.trigger)
+        arguments.one_of("trigger", self.trigger, get_args(Trigger))
         if self.if_seq is not None:
             arguments.whole("if_seq", self.if_seq)
+
+
+def from_above(ask: Ask) -> Ask:
+    """The same, as it reaches a child: what set it off there is its parent."""
+    return replace(ask, trigger="parent")
+
+
+def what_is_asked(by: str | None, reason: str, what: object) -> str:
+    """A request in a few letters: the same request id with another request gets no answer that was not its own."""
+    return fingerprint([by, reason, from_json(storable(what))])
 
 
 def nobody_is_dead(_tx: Tx, _holder: str) -> bool:
@@ -63,8 +76,13 @@ def load(tx: Tx, id: str) -> RunRow:  # noqa: A002
     """The run, or UnknownRun."""
     row = tx.run(id)
     if row is None:
-        raise UnknownRun(f"there is no run {id!r} in this store", hint="runs.list() shows those there are")
+        raise unknown(id)
     return row
+
+
+def unknown(id: str) -> UnknownRun:  # noqa: A002
+    """There is no such run; or none that whoever asks may know of."""
+    return UnknownRun(f"there is no run {id!r} in this store", hint="runs.list() shows those there are")
 
 
 def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  # noqa: A002
@@ -72,10 +90,12 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
     if ask.request_id is not None:
         known = tx.answered(ask.request_id)
         if known is not None:
-            if known[0] != id or known[1] != verb:
+            if known[0] != id or known[1] != f"{verb} {ask.asked}":
                 raise used_for(ask.request_id, known)
             return _answers.validate_json(known[2])
     row = load(tx, id)
+    if row.doc.forgotten:
+        return Refused(f"run {id} {row.doc.forgotten}")
     if ask.if_seq is not None and row.seq != ask.if_seq:
         answer: Answer = Refused(f"the run has moved on: it is at seq {row.seq}, not {ask.if_seq}")
     else:
@@ -87,8 +107,21 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
         else:
             answer = act(tx, row, ask)
     if ask.request_id is not None:
-        tx.remember(ask.request_id, id, verb, to_json(answer).decode())
+        tx.remember(ask.request_id, id, f"{verb} {ask.asked}", to_json(answer).decode())
     return answer
+
+
+def by_route(route: str, act: Callable[[Tx], T]) -> Callable[[Tx], T]:
+    """The same; the events that say who did it also say by which way they came."""
+
+    def routed(tx: Tx) -> T:
+        tx.route = route
+        try:
+            return act(tx)
+        finally:
+            tx.route = ""
+
+    return routed if route else act
 
 
 def choices_for(row: RunRow) -> tuple[Choice, ...]:

@@ -69,12 +69,18 @@ class Endings:
             child_row = tx.run(child)
             if child_row is not None and child_row.status != "cancelling":
                 cancel_one(
-                    tx, child_row, Ask(reason="its parent has ended"), "step", soft=False, is_dead=nobody_is_dead
+                    tx,
+                    child_row,
+                    Ask(reason="its parent has ended", trigger="parent"),
+                    "step",
+                    soft=False,
+                    is_dead=nobody_is_dead,
                 )
         if tx.children(row.id, live=True):
             return "children", [], None
         unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
         again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread, boundary)
+        going_back = row.doc.rewind_noted is not None
         events = _take_boundary(tx, row, boundary)
         if row.status == "cancelling":
             assert row.doc.stop is not None
@@ -82,6 +88,7 @@ class Endings:
             return "lost", events, boundary.snapshot
         if again:
             row.doc.turn_given_for = _named(unread)
+        if again or going_back:
             return "turn", events, boundary.snapshot
         events += return_mail(tx, row, "ended without reading it")
         row.doc.result = from_json(result)
@@ -98,7 +105,7 @@ class Endings:
 
     async def _release_locks(self, boundary: Boundary) -> None:
         def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
-            if row.status not in ("running", "pausing") or not boundary.counts(row):
+            if row.status not in ("running", "pausing") or not boundary.counts(row) or row.doc.rewind_noted is not None:
                 return False, [], None
             unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
             if self._owes_a_turn(row, unread, boundary):
@@ -172,7 +179,7 @@ class Endings:
             hold(row, "error", tx.now, error.text)
             row.doc.step_once = False
             row.doc.stop = Stop(
-                "pause", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight)
+                "pause", tx.now, tx.now, reason=error.message, trigger="run", in_flight=list(row.in_flight)
             )
             enter(row, "pausing", tx.now)
             return None, [failed], None
@@ -189,13 +196,18 @@ class Endings:
                 return False, [], None
             row.doc.error = error
             row.doc.stop = Stop(
-                "fail", tx.now, tx.now, reason=error.message, trigger="error", in_flight=list(row.in_flight)
+                "fail", tx.now, tx.now, reason=error.message, trigger="run", in_flight=list(row.in_flight)
             )
             for child in tx.children(row.id, live=True):
                 child_row = tx.run(child)
                 if child_row is not None and child_row.status != "cancelling":
                     cancel_one(
-                        tx, child_row, Ask(reason="its parent has failed"), "step", soft=False, is_dead=nobody_is_dead
+                        tx,
+                        child_row,
+                        Ask(reason="its parent has failed", trigger="parent"),
+                        "step",
+                        soft=False,
+                        is_dead=nobody_is_dead,
                     )
             failed = ev.StepFailed(
                 step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback

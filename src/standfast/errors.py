@@ -4,6 +4,7 @@ StandfastError
 ├── Misuse                    a program asked for something that makes no sense
 │   ├── UnknownRun            no run of that id in this store
 │   ├── UnknownAgent          no agent of that name is known here
+│   ├── UnknownHalt           no halt of that id in this store
 │   ├── DuplicateAgent        two agents of one name
 │   ├── WrongState            the state is not of the agent's type, or an edit does not validate
 │   ├── RunIdTaken            a run id used again for something else
@@ -14,12 +15,15 @@ StandfastError
 │   ├── BadReturn             a step returned something else than Done, Idle or None
 │   ├── StackFull             a step opened more frames than its agent allows
 │   └── FramesOpen            a step returned Done while thoughts are unfinished
+├── Halted                    an operator's halt holds; no run was started
 ├── NotStorable               a value cannot be written as JSON and read back
 ├── StoreError                the store itself
 │   ├── StoreBusy             another process holds the store's lock
 │   ├── StoreFailed           disk full, read-only, I/O error
 │   ├── StoreDamaged          the file is not what was written
 │   └── StoreTooNew           written by a newer standfast
+├── KeyUnusable               the key that signs is missing, broken, or in other hands too
+├── AnchorFailed              an anchor outside the store did not take a checkpoint's hash
 ├── NoAnswer                  a model gave no answer that could be used
 ├── ProviderError             a model's provider did not answer (in standfast.models)
 ├── ToolServerFailed          a server of tools cannot be started, or does not speak its protocol
@@ -70,6 +74,10 @@ class UnknownAgent(Misuse):
     """No agent of that name is known to this runtime."""
 
 
+class UnknownHalt(Misuse):
+    """No halt of that id is in this store."""
+
+
 class DuplicateAgent(Misuse):
     """Two agents of one name were given to one runtime."""
 
@@ -110,6 +118,14 @@ class FramesOpen(Misuse):
     """A step returned Done while thoughts are unfinished; the step was not taken as done."""
 
 
+class Halted(StandfastError):
+    """An operator's halt holds; no run was started. `halts` are the ids of those in the way."""
+
+    def __init__(self, message: str, *, halts: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.halts = halts
+
+
 class NotStorable(StandfastError):
     """A value cannot be stored as JSON and read back; `path` names the field."""
 
@@ -140,6 +156,14 @@ class StoreDamaged(StoreError):
 
 class StoreTooNew(StoreError):
     """The file was written by a newer standfast; it was not changed."""
+
+
+class KeyUnusable(StandfastError):
+    """The key that signs cannot be used; runs go on, unsigned."""
+
+
+class AnchorFailed(StandfastError):
+    """An anchor did not take a checkpoint's hash; it is tried again, and runs go on."""
 
 
 class NoAnswer(StandfastError):

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from standfast.records import CallRef, Channel, Effect, Json, MailKind, PlanItem, Receipt, Status, Undo
+from standfast.guarding import Action, Excused, TripKind
+from standfast.records import CallRef, Channel, Effect, Json, MailKind, PlanItem, Receipt, Status, Trigger, Undo
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,11 +23,18 @@ class _Event:
     run: str = ""  # filled in when read: the record itself belongs to one run
 
 
+@dataclass(slots=True, kw_only=True)
+class ByPerson(_Event):
+    """What somebody did: `by` says who, `route` by which way they came (a path of the server, a command)."""
+
+    route: str = ""
+
+
 # --- the life of a run -----------------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
-class RunStarted(_Event):
+class RunStarted(ByPerson):
     type: Literal["run_started"] = "run_started"
     agent: str
     by: str | None = None
@@ -67,12 +75,36 @@ class DriverFenced(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class PauseAsked(_Event):
+class PauseAsked(ByPerson):
     type: Literal["pause_asked"] = "pause_asked"
+    by: str | None
+    reason: str
+    trigger: Trigger
+    in_flight: Sequence[CallRef] = ()
+    status: Status
+
+
+@dataclass(slots=True, kw_only=True)
+class RunHalted(_Event):
+    """An operator's halt holds the run from here on, whatever else does."""
+
+    type: Literal["run_halted"] = "run_halted"
+    halt: str
     by: str | None
     reason: str
     in_flight: Sequence[CallRef] = ()
     status: Status
+
+
+@dataclass(slots=True, kw_only=True)
+class RunLifted(_Event):
+    """A halt holds the run no longer; `holds` is what still does."""
+
+    type: Literal["run_lifted"] = "run_lifted"
+    halt: str
+    by: str | None
+    reason: str
+    holds: Sequence[str] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +117,7 @@ class RunPaused(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class ResumeAsked(_Event):
+class ResumeAsked(ByPerson):
     type: Literal["resume_asked"] = "resume_asked"
     by: str | None
     reason: str
@@ -105,15 +137,28 @@ class RunQueued(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class CancelAsked(_Event):
+class CancelAsked(ByPerson):
     type: Literal["cancel_asked"] = "cancel_asked"
     by: str | None
     reason: str
-    trigger: str
+    trigger: Trigger
     undo: Undo
     soft: bool
+    suspicious: bool = False  # the marks follow as `output_suspected`
     in_flight: Sequence[CallRef] = ()
     status: Status = "cancelling"
+
+
+@dataclass(slots=True, kw_only=True)
+class OutputSuspected(_Event):
+    """Somebody stopped the run for what it says, `offset` characters into the call's text; None: nothing was said."""
+
+    type: Literal["output_suspected"] = "output_suspected"
+    by: str | None
+    reason: str
+    trigger: Trigger
+    call: str | None = None
+    offset: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,7 +260,6 @@ class CallFinished(_Event):
     type: Literal["call_finished"] = "call_finished"
     call: str
     result: JsonValue
-    seconds: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -244,7 +288,7 @@ class CallInDoubt(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class CallResolved(_Event):
+class CallResolved(ByPerson):
     type: Literal["call_resolved"] = "call_resolved"
     call: str
     decision: Literal["happened", "not_happened", "check_again"]
@@ -306,6 +350,38 @@ class TextFlushed(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
+class TripwireTripped(_Event):
+    """A call gave away what a tripwire guards: where on its channel, in which form, never the words.
+
+    Told again with `open` false when a flagged span has ended; `digest` is of the text that was held back.
+    """
+
+    type: Literal["tripwire_tripped"] = "tripwire_tripped"
+    call: str
+    channel: Channel
+    kind: TripKind
+    variant: str
+    start: int
+    end: int
+    action: Action
+    open: bool = False
+    held_back: int = 0
+    digest: str = ""
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class TripwireExcused(_Event):
+    """Matches that a tripwire let pass: the user had said them, or everybody may know them."""
+
+    type: Literal["tripwire_excused"] = "tripwire_excused"
+    call: str
+    why: Excused
+    hits: int
+    attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class Asked(_Event):
     type: Literal["asked"] = "asked"
     call: str
@@ -316,7 +392,7 @@ class Asked(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class Answered(_Event):
+class Answered(ByPerson):
     type: Literal["answered"] = "answered"
     call: str
     answer: Literal["approved", "denied", "answered", "withdrawn", "timed_out"]
@@ -329,7 +405,7 @@ class Answered(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class MailReceived(_Event):
+class MailReceived(ByPerson):
     type: Literal["mail_received"] = "mail_received"
     mail: str
     kind: MailKind
@@ -409,7 +485,7 @@ class FrameFinished(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class FrameAbandoned(_Event):
+class FrameAbandoned(ByPerson):
     type: Literal["frame_abandoned"] = "frame_abandoned"
     frame: str
     goal: str
@@ -433,16 +509,17 @@ class Replied(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class TakenOver(_Event):
+class TakenOver(ByPerson):
     type: Literal["taken_over"] = "taken_over"
     by: str | None
     reason: str
+    trigger: Trigger
     in_flight: Sequence[CallRef] = ()
     status: Status
 
 
 @dataclass(slots=True, kw_only=True)
-class PersonActed(_Event):
+class PersonActed(ByPerson):
     """A person performed a tool in the run, as a step of its own; `order` is the mail that asked for it."""
 
     type: Literal["person_acted"] = "person_acted"
@@ -459,7 +536,7 @@ class PersonActed(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class HandedBack(_Event):
+class HandedBack(ByPerson):
     type: Literal["handed_back"] = "handed_back"
     by: str | None
     note: str
@@ -470,7 +547,7 @@ class HandedBack(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class StateEdited(_Event):
+class StateEdited(ByPerson):
     type: Literal["state_edited"] = "state_edited"
     by: str | None
     reason: str
@@ -478,12 +555,13 @@ class StateEdited(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class RewindAsked(_Event):
+class RewindAsked(ByPerson):
     type: Literal["rewind_asked"] = "rewind_asked"
     to: int
     epoch: int
     by: str | None
     reason: str
+    trigger: Trigger
     in_flight: Sequence[CallRef] = ()
     status: Status = "pausing"
 
@@ -496,7 +574,7 @@ class Rewound(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class Forked(_Event):
+class Forked(ByPerson):
     type: Literal["forked"] = "forked"
     at_step: int
     fork: str
@@ -504,7 +582,7 @@ class Forked(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class VerbNoted(_Event):
+class VerbNoted(ByPerson):
     """A verb that changes nothing now but was heard."""
 
     type: Literal["verb_noted"] = "verb_noted"
@@ -531,10 +609,13 @@ Event: TypeAlias = Annotated[
     | RunReleased
     | DriverFenced
     | PauseAsked
+    | RunHalted
+    | RunLifted
     | RunPaused
     | ResumeAsked
     | RunQueued
     | CancelAsked
+    | OutputSuspected
     | RunCancelled
     | RunDone
     | RunFailed
@@ -556,6 +637,8 @@ Event: TypeAlias = Annotated[
     | CallProgress
     | CallWaits
     | TextFlushed
+    | TripwireTripped
+    | TripwireExcused
     | Asked
     | Answered
     | MailReceived

@@ -196,6 +196,11 @@ class Flight:
     def run_id(self) -> str:
         return self.session.row.id
 
+    @property
+    def planted(self) -> str:
+        guard = self.call.guard
+        return "" if guard is None else guard.planted(self.session.row.id)
+
     def begin_anew(self) -> None:
         self.session.voice.begin_anew(self)
 

@@ -11,6 +11,7 @@ from standfast.agent import Agent
 from standfast.codec import JsonSchema, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.events import Event
+from standfast.halts import refuse_start
 from standfast.records import LIVE
 from standfast.rows import CallRow, RunDoc, RunRow, superseded
 from standfast.snapshots import thoughts_in, unpack, with_state
@@ -30,12 +31,15 @@ def fork_run(
     reason: str,
 ) -> RunRow:
     """Write the fork; held as stale if what it builds on was undone, or belongs to a live run."""
+    if source.doc.forgotten:
+        raise Misuse(f"run {source.id} {source.doc.forgotten}", hint="fork another run")
     step = source.step if at is None else at
     found = tx.snapshot(source, step)
     if found is None:
         raise Misuse(f"run {source.id} has no step {step}", hint=f"it is at step {source.step}")
     if tx.run(new_id) is not None:
         raise Misuse(f"run {new_id!r} exists already", hint="give the fork another id")
+    refuse_start(tx, source.agent, source.doc.labels)
     plan, raw = unpack(found[1])
     if state is not None:
         raw = _replaced(tx, source, agent, state)

@@ -27,10 +27,12 @@ from standfast.records import (
     Decision,
     Happened,
     Json,
+    Mark,
     Need,
     NotHappened,
     Receipt,
     RunView,
+    Trigger,
     Undo,
     When,
 )
@@ -52,11 +54,12 @@ T = TypeVar("T")
 class Handle(Generic[R]):
     """One run, by its id. Costs nothing to keep."""
 
-    __slots__ = ("_runs", "id")
+    __slots__ = ("_runs", "id", "route")
 
-    def __init__(self, runs: Runtime, id: str) -> None:  # noqa: A002
+    def __init__(self, runs: Runtime, id: str, route: str = "") -> None:  # noqa: A002
         self._runs = runs
         self.id = id
+        self.route = route  # by which way its verbs come; kept in the record
 
     def __repr__(self) -> str:
         return f"<run {self.id}>"
@@ -64,10 +67,16 @@ class Handle(Generic[R]):
     # --- verbs --------------------------------------------------------------------------------------
 
     async def pause(
-        self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
+        self,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """No further call begins from now on; held at once, or `pausing` until an effect in flight has ended."""
-        return await self._verb("pause", verbs.pause, by, reason, request_id, if_seq)
+        return await self._verb("pause", verbs.pause, by, reason, request_id, if_seq, trigger)
 
     async def resume(
         self,
@@ -82,7 +91,8 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Go on where the run was held; Refused lists what stands in the way."""
         caps = None if budget is None else budgets.given(budget)
-        return await self._verb("resume", verbs.resume(note, accept_stale, caps), by, reason, request_id, if_seq)
+        act = verbs.resume(note, accept_stale, caps)
+        return await self._verb("resume", act, by, reason, request_id, if_seq, what=[note, accept_stale, caps])
 
     async def step_once(
         self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
@@ -100,11 +110,12 @@ class Handle(Generic[R]):
         reason: str = "",
         request_id: str | None = None,
         if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """Rewrite what the agent does next; pending until the agent has read it, never lost."""
         act = verbs.redirect(text, when, from_step, self._runs.ids.mail(), self._runs.is_dead)
         verb: UserVerb = "redirect" if from_step is None else "rewind"
-        return await self._verb(verb, act, by, reason, request_id, if_seq)
+        return await self._verb(verb, act, by, reason, request_id, if_seq, trigger, what=[text, when, from_step])
 
     async def message(
         self,
@@ -119,7 +130,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Tell the agent something beside its task."""
         act = verbs.message(text, data, when, self._runs.ids.mail())
-        return await self._verb("message", act, by, reason, request_id, if_seq)
+        return await self._verb("message", act, by, reason, request_id, if_seq, what=[text, data, when])
 
     async def cancel(
         self,
@@ -130,11 +141,15 @@ class Handle(Generic[R]):
         reason: str = "",
         request_id: str | None = None,
         if_seq: int | None = None,
-        trigger: str = "user",
+        trigger: Trigger = "api",
+        suspicious: bool | Mark = False,
     ) -> Answer:
-        """Nothing new is admitted from now on; `settled()` waits for the rest, and has the receipt."""
-        act = verbs.cancel(undo, soft, self._runs.is_dead)
-        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger=trigger)
+        """Nothing new is admitted from now on; `settled()` waits for the rest, and has the receipt.
+
+        `suspicious` marks the transcript where the run was speaking, or at the place that somebody had read.
+        """
+        act = verbs.cancel(undo, soft, self._runs.is_dead, suspicious)
+        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger, what=[undo, soft])
 
     async def edit(
         self,
@@ -154,7 +169,7 @@ class Handle(Generic[R]):
                 tx, run, ask
             )
 
-        return await self._verb("edit", act, by, reason, request_id, if_seq)
+        return await self._verb("edit", act, by, reason, request_id, if_seq, what=patch)
 
     async def rewind(
         self,
@@ -164,9 +179,11 @@ class Handle(Generic[R]):
         reason: str = "",
         request_id: str | None = None,
         if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """Undo step `to` and everything later, and hold the run before it."""
-        return await self._verb("rewind", verbs.rewind(to, self._runs.is_dead), by, reason, request_id, if_seq)
+        act = verbs.rewind(to, self._runs.is_dead)
+        return await self._verb("rewind", act, by, reason, request_id, if_seq, trigger, what=to)
 
     async def resolve(
         self,
@@ -181,7 +198,9 @@ class Handle(Generic[R]):
         """Say what became of a call in doubt."""
         if not isinstance(decision, Happened | NotHappened | CheckAgain):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise Misuse(f"{decision!r} settles no doubt", hint="give Happened(result), NotHappened() or CheckAgain()")
-        return await self._verb("resolve", verbs.resolve(call_id, decision), by, reason, request_id, if_seq)
+        act = verbs.resolve(call_id, decision)
+        what = [call_id, type(decision).__name__, decision]
+        return await self._verb("resolve", act, by, reason, request_id, if_seq, what=what)
 
     async def approve(
         self,
@@ -194,7 +213,8 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Let a call pass that asks first, with its arguments or with changed ones."""
-        return await self._verb("approve", verbs.approve(call_id, args), by, reason, request_id, if_seq)
+        act = verbs.approve(call_id, args)
+        return await self._verb("approve", act, by, reason, request_id, if_seq, what=[call_id, args])
 
     async def deny(
         self,
@@ -206,7 +226,7 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Refuse a call that asks first: it is not executed."""
-        return await self._verb("deny", verbs.deny(call_id, reason), by, reason, request_id, if_seq)
+        return await self._verb("deny", verbs.deny(call_id, reason), by, reason, request_id, if_seq, what=call_id)
 
     async def answer(
         self,
@@ -219,7 +239,8 @@ class Handle(Generic[R]):
         if_seq: int | None = None,
     ) -> Answer:
         """Answer a question of the run."""
-        return await self._verb("answer", verbs.answer(call_id, value), by, reason, request_id, if_seq)
+        act = verbs.answer(call_id, value)
+        return await self._verb("answer", act, by, reason, request_id, if_seq, what=[call_id, value])
 
     async def abandon(
         self,
@@ -232,7 +253,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Give up a thought of the run, by its frame's id or goal; the next step carries it out."""
         act = verbs.abandon(frame, reason, self._runs.ids.mail())
-        return await self._verb("abandon", act, by, reason, request_id, if_seq)
+        return await self._verb("abandon", act, by, reason, request_id, if_seq, what=frame)
 
     async def return_to(
         self,
@@ -245,13 +266,19 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Send the run back to a thought on hold, by its frame's id or goal; the next step carries it out."""
         act = verbs.return_to(frame, self._runs.ids.mail())
-        return await self._verb("return_to", act, by, reason, request_id, if_seq)
+        return await self._verb("return_to", act, by, reason, request_id, if_seq, what=frame)
 
     async def take_over(
-        self, *, by: str | None = None, reason: str = "", request_id: str | None = None, if_seq: int | None = None
+        self,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+        trigger: Trigger = "api",
     ) -> Answer:
         """Stop the run as by a pause, and hold it for a person who acts in it until `hand_back()`."""
-        return await self._verb("take_over", verbs.take_over, by, reason, request_id, if_seq)
+        return await self._verb("take_over", verbs.take_over, by, reason, request_id, if_seq, trigger)
 
     async def hand_back(
         self,
@@ -264,7 +291,7 @@ class Handle(Generic[R]):
     ) -> Answer:
         """Let the agent go on; it reads the note, and what was performed meanwhile, as its first message."""
         act = verbs.hand_back(note, self._runs.ids.mail())
-        return await self._verb("hand_back", act, by, reason, request_id, if_seq)
+        return await self._verb("hand_back", act, by, reason, request_id, if_seq, what=note)
 
     @overload
     async def perform(
@@ -302,7 +329,9 @@ class Handle(Generic[R]):
 
         It is a step of its own, driven by whichever process has the agent's code.
         """
-        ask = Ask(by=by, reason=reason, at=self._runs.clock.now(), request_id=request_id)
+        what = [str(call), args] if isinstance(call, str) else [call.tool.name, from_json(call.raw)]
+        asked = "" if request_id is None else control.what_is_asked(by, reason, what)
+        ask = Ask(by=by, reason=reason, at=self._runs.clock.now(), request_id=request_id, asked=asked)
         return await performed_by_person(self._runs, self.id, self._until, call, args, ask, timeout)
 
     async def choose(self, need: Need, choice: Any, *, by: str | None = None, reason: str = "") -> Answer:
@@ -327,11 +356,17 @@ class Handle(Generic[R]):
         reason: str,
         request_id: str | None,
         if_seq: int | None,
-        trigger: str = "user",
+        trigger: Trigger = "api",
+        what: object = None,
     ) -> Answer:
         at = self._runs.clock.now()
-        ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, trigger=trigger)
-        return await self._runs.control(lambda tx: control.carry_out(tx, self.id, verb, ask, act))
+        asked = "" if request_id is None else control.what_is_asked(by, reason, what)
+        ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, asked=asked, trigger=trigger)
+
+        def carried_out(tx: Tx) -> Answer:
+            return control.carry_out(tx, self.id, verb, ask, act)
+
+        return await self._runs.control(control.by_route(self.route, carried_out))
 
     # --- time travel ----------------------------------------------------------------------------------
 
@@ -346,7 +381,8 @@ class Handle(Generic[R]):
         request_id: str | None = None,
     ) -> Handle[R]:
         """A new run from a snapshot of this one; this one is not changed."""
-        return await self._runs.fork(self, at, state, id=id, by=by, reason=reason, request_id=request_id)
+        ask: dict[str, Any] = {"id": id, "by": by, "reason": reason, "request_id": request_id, "route": self.route}
+        return await self._runs.fork(self, at, state, **ask)
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -365,6 +401,7 @@ class Handle(Generic[R]):
         """The state before a step (default: the current one): typed where the agent's code is known, else JSON."""
 
         def look(tx: Tx, row: RunRow) -> tuple[str, bytes, bool]:
+            _must_be_kept(row)
             found = tx.snapshot(row, step)
             if found is None:
                 raise Misuse(f"run {row.id} has no step {step}", hint=f"it is at step {row.step}")
@@ -390,12 +427,13 @@ class Handle(Generic[R]):
                 row = self._row()
                 rows = self._runs.read(lambda tx: tx.record(row.n, after))  # noqa: B023 - called at once
                 ended = False
-                for _, events in rows:
+                for seq, events in rows:
                     for event in events:
                         event.run = self.id
                         after = event.seq
                         yield event
                         ended = ended or isinstance(event, endings)
+                    after = seq  # also of a row whose content was deleted
                 if ended or (not rows and row.status in ENDED):
                     return
                 if rows:
@@ -434,6 +472,7 @@ class Handle(Generic[R]):
             hint = "fix the cause, then resume(); its last snapshot is kept" if found.error else "see view.waiting_for"
             text = found.error or found.waiting_for
             raise RunHeld(f"run {self.id} is {found.status}: {text}", view=found, traceback=found.traceback, hint=hint)
+        _must_be_kept(found)
         doc = found.doc
         if found.status == "cancelled":
             assert doc.receipt is not None
@@ -460,3 +499,9 @@ class Handle(Generic[R]):
                 if left <= 0:
                     raise TimeoutError(f"run {self.id} is still {self._row().status} after {timeout} s")
                 await waiter.wait(left)
+
+
+def _must_be_kept(row: RunRow) -> None:
+    """Misuse for a run whose content was deleted, with who deleted it and why."""
+    if row.doc.forgotten:
+        raise Misuse(f"run {row.id} {row.doc.forgotten}", hint="its events, state and result are gone for good")

@@ -27,6 +27,7 @@ class AttemptRefused(_HouseEvent):
     what: str  # the verb or the right that was asked for
     run: str | None = None
     why: str
+    left_out: int = 0  # attempts of the same actor before this one that were too many to be written one by one
 
 
 @dataclass(slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from standfast.records import Budget, Done
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
 from standfast.tool_use import WHY_CHARACTERS, ToolUse
+from standfast.tripwire import Tripwire, chosen
 from standfast.usable import opened, usables
 
 R = TypeVar("R")
@@ -61,7 +62,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = ...,
         description: str = ...,
         options: dict[str, Any] | None = ...,
-        tripwire: None = ...,
+        tripwire: Tripwire | Literal[False] | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -83,7 +84,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = ...,
         description: str = ...,
         options: dict[str, Any] | None = ...,
-        tripwire: None = ...,
+        tripwire: Tripwire | Literal[False] | None = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -104,15 +105,16 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         concurrency: int | None = None,
         description: str = "",
         options: dict[str, Any] | None = None,
-        tripwire: None = None,
+        tripwire: Tripwire | Literal[False] | None = None,
     ) -> None:
         if not callable(given := cast("Any", model)) or not hasattr(given, "dialect"):
             raise Misuse(f"LLMAgent {name!r} was given {model!r} as its model", hint="models.anthropic(...), say")
         arguments.text("instructions", instructions)
-        if tripwire is not None:
-            raise Misuse("this standfast has no tripwire yet", hint="leave tripwire out")
         if budget is not None and not isinstance(given := cast("Any", budget), Budget):
             raise Misuse(f"budget={given!r} is no budget", hint="give Budget(steps=...), say")
+        self._tripwire = chosen(tripwire, name)
+        if self._tripwire is not None:
+            self._tripwire.prepared(instructions)  # here, not in the middle of a run
         self._model = model
         self._options = options or {}
         self._final = None if result is str else FinalAnswer(result)
@@ -217,7 +219,10 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
 
     async def _think(self, run: Run[Chat]) -> Done[R] | None:
         chat = run.state
-        reply = await run.call(self._model(chat.log, tools=self._usable, system=self._system(), **self._options))
+        call = self._model(chat.log, tools=self._usable, system=self._system(), **self._options)
+        if self._tripwire is not None:
+            call.guard = self._tripwire.over(self.instructions, copy(chat.log))
+        reply = await run.call(call)
         chat.log.append(reply.message)
         await keep_in_step(run, reply.usage.input_tokens + reply.usage.output_tokens)
         if reply.stop in _CUT_FOR_LENGTH and not reply.tool_calls:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,9 +35,22 @@ def _agents_of(given: str) -> list[Agent[Any, Any]]:
             f"the module of {given!r} cannot be imported: {error}",
             hint="check its name, and start in the folder (or environment) where it can be imported",
         ) from error
+    except (Exception, SystemExit) as error:  # whatever a module does while it is imported
+        raise Misuse(
+            f"the module of {given!r} cannot be imported: {type(error).__name__}: {error}{_where(error)}",
+            hint="mend it; nothing was started",
+        ) from error
     for part in name.split("."):
         if not hasattr(thing, part):
             raise Misuse(f"there is no {name!r} in {module}", hint="write module:name of an agent in it")
         thing = getattr(thing, part)
     many: list[Any] = list(thing) if isinstance(thing, list | tuple) else [thing]  # pyright: ignore[reportUnknownArgumentType]
     return [as_agent(one) for one in many]
+
+
+def _where(error: BaseException) -> str:
+    """The line of the module that raised, for people who do not want a traceback."""
+    if isinstance(error, SyntaxError):
+        return ""  # it says so itself
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -33,7 +33,8 @@ UserVerb = Literal[
     "cancel",
 ]
 DriverVerb = Literal["start", "claim", "commit", "takeover", "release", "stop", "settle", "undo", "finish", "fail"]
-Verb: TypeAlias = UserVerb | DriverVerb
+OperatorVerb = Literal["halt", "lift"]
+Verb: TypeAlias = UserVerb | DriverVerb | OperatorVerb
 
 USER_VERBS: Final[tuple[UserVerb, ...]] = get_args(UserVerb)
 STATUSES: Final[tuple[Status, ...]] = LIVE + ENDED
@@ -62,10 +63,12 @@ _ANSWERING: Final[tuple[UserVerb, ...]] = ("resolve", "approve", "deny", "answer
 _MAIL: Final[tuple[UserVerb, ...]] = ("redirect", "message")
 _FRAMES: Final[tuple[UserVerb, ...]] = ("abandon", "return_to")
 _CANCELLERS: Final = ("user", "parent", "operator", "deadline", "budget")
+_HALTERS: Final = ("operator", "driver")  # a driver whose claim finds a halt
 
 TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition((None,), "start", ("queued",), ("user", "parent"), "run, snapshot 0, plan"),
     Transition((None,), "start", ("paused",), ("user",), "a fork held as stale"),
+    Transition((None,), "start", ("paused",), ("parent",), "a child of a halted agent; other starts are refused"),
     Transition(
         ("queued",),
         "claim",
@@ -87,6 +90,11 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(("queued",), "pause", ("paused",), ("user", "parent"), "the gate closes at this commit"),
     Transition(("running",), "pause", ("pausing",), ("user", "parent"), "the gate closes at this commit"),
     *_stay("pause", ("pausing", "paused"), ("user", "parent"), "the user hold is added"),
+    Transition(("queued",), "halt", ("paused",), _HALTERS, "the halted hold; the gate closes at this commit"),
+    Transition(("running",), "halt", ("pausing",), _HALTERS, "the halted hold; the gate closes at this commit"),
+    *_stay("halt", ("pausing", "paused"), ("operator",), "the halted hold is added"),
+    *_stay("lift", ("pausing", "paused"), ("operator",), "the halted hold goes, or names one halt less"),
+    Transition(("paused",), "lift", ("queued",), ("operator",), "the halted hold was the last"),
     Transition(("queued",), "take_over", ("paused",), ("user",), "the taken hold; the gate closes at this commit"),
     Transition(("running",), "take_over", ("pausing",), ("user",), "the taken hold; the gate closes at this commit"),
     *_stay("take_over", ("pausing", "paused"), ("user",), "the taken hold is added"),
@@ -235,7 +243,7 @@ ANSWERS: Final[dict[tuple[UserVerb, Status], Rule]] = {
         ("resume",),
         queued=Rule("no-op", (), "no-op"),
         running=Rule("no-op", (), "no-op"),
-        pausing=Rule("note", (), "noted, taken at settle"),
+        pausing=Rule("note", (), "noted, taken at settle; Refused while halted"),
         paused=_accept("queued, or Refused naming the holds in the way", "queued"),
         cancelling=_TOO_LATE,
         ended=_TOO_LATE,
@@ -291,8 +299,8 @@ ANSWERS: Final[dict[tuple[UserVerb, Status], Rule]] = {
         ("rewind",),  # and redirect(from_step=...)
         queued=_accept("pausing", "pausing"),
         running=_accept("pausing", "pausing"),
-        pausing=Rule("note", (), "noted, after settle"),
-        paused=_accept("pausing", "pausing"),
+        pausing=Rule("note", (), "noted, after settle; Refused while halted"),
+        paused=_accept("pausing; Refused while halted", "pausing"),
         cancelling=_TOO_LATE,
         ended=Rule("too_late", (), "TooLate (fork instead)"),
     ),

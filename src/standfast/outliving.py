@@ -86,6 +86,8 @@ async def _keep(session: Session, call_id: str, result: bytes | None, error: str
     def keep(tx: Tx) -> None:
         row = tx.run_n(n)
         assert row is not None
+        if row.doc.forgotten:
+            return  # its content was to be deleted: nothing is added to it
         events: list[Event] = [event]
         call = tx.call(n, call_id)
         if call is not None and call.status in ("in_doubt", "check") and call.undo is None and result is not None:

@@ -20,7 +20,15 @@ When = Literal["now", "next", "later"]
 PlanStatus = Literal["queued", "running", "done", "dropped"]
 MailKind = Literal["redirect", "message", "order"]
 Channel = Literal["text", "reasoning", "tool_call"]
-NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged"]
+Trigger = Literal["api", "button", "key", "terminal", "operator", "parent", "deadline", "budget", "tripwire", "run"]
+"""What set off a stop: a program; a button, a key, a typed command; an operator's halt; the run above it, its deadline,
+its budget, a tripwire; or the run itself (it asks, failed, or is in doubt)."""
+Hand = Literal["api", "button", "key", "terminal"]
+"""The triggers that are somebody's hand: what a client may say of itself."""
+NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged", "tripwire"]
+
+NO_TOOLS = ("ask", "sleep", "child")
+"""Calls of a step that are nothing by themselves: no person performs them."""
 
 Status = Literal["queued", "running", "pausing", "paused", "cancelling", "cancelled", "done", "failed"]
 LIVE: tuple[Status, ...] = ("queued", "running", "pausing", "paused", "cancelling")
@@ -259,6 +267,15 @@ class Interruption:
     cut: tuple[CallRef, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """What each control would do to the run now, in words; empty where nobody can tell."""
+
+    pause: str = ""  # of a paused run: what resume would do
+    redirect: str = ""
+    cancel: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """A run as people see it now."""
@@ -290,6 +307,33 @@ class RunView:
     error: str = ""
     traceback: str = ""
     driver: str = ""
+    consequences: Consequences = field(default_factory=Consequences)
+
+
+# --- halts --------------------------------------------------------------------------------
+
+HaltSignature = Literal["none", "unchecked", "good", "wrong"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """An operator's halt: what it holds, who set it and why. It holds until it is lifted, signed or not."""
+
+    id: str
+    at: float
+    by: str | None = None
+    reason: str = ""
+    agent: str | None = None  # of this agent; with labels: and with these labels
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    all: bool = False
+    then: Literal["pause", "cancel"] = "pause"
+    lifted_at: float | None = None
+    signature: HaltSignature = "none"
+    key: str = ""  # whose signature it is, in hex
+    runs: int = 0  # stopped as it was set, freed as it was lifted; in a list: held now
+    in_flight: tuple[CallRef, ...] = ()  # as it was set: the calls it could not precede
+    unreadable: tuple[str, ...] = ()  # runs whose rows are damaged; nobody can drive those
+    note: str = ""
 
 
 # --- receipts -----------------------------------------------------------------------------
@@ -307,6 +351,14 @@ class InFlight:
     tokens: int = 0  # that had come from a model
     estimated: bool = False  # a cut stream has no last word on its usage
     last_byte_at: float | None = None  # from the provider
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in what a run says that somebody found suspicious: `offset` characters of the call's text."""
+
+    call: str
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +400,8 @@ class Receipt:
     result: JsonValue = None
     calls_after_cancel: int = 0
     usage: Spent = field(default_factory=Spent)
-    trigger: str = "user"
+    trigger: Trigger = "api"
+    marks: tuple[Mark, ...] = ()  # where its output was called suspicious
     undo: Undo | None = None
     soft: bool = False
 

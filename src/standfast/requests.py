@@ -24,6 +24,6 @@ def made_once(tx: Tx, request_id: str | None, verb: str, id: str, asked: str, in
 def used_for(request_id: str, known: tuple[str, str, str]) -> Misuse:
     """Says what a request id was used for before."""
     return Misuse(
-        f"request id {request_id!r} was used for another request: {known[1]} of run {known[0]}",
+        f"request id {request_id!r} was used for another request: {known[1].partition(' ')[0]} of run {known[0]}",
         hint="give every request an id of its own",
     )

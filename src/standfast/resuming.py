@@ -40,6 +40,8 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     if "diverged" in cleared:
         data = doc.holds["diverged"].data
         doc.diverged_ok = [str(key) for key in data] if isinstance(data, list) else []
+    if "tripwire" in cleared:  # a person has seen it: what this call says is marked, and passes
+        doc.tripwire_ok.append(str(doc.holds["tripwire"].data))
     if "error" in cleared:
         _issue_failed_reads_again(tx, row)
     if "budget" in doc.holds or "loop" in doc.holds:

@@ -11,17 +11,20 @@ from standfast.loops import Rounds
 from standfast.records import (
     Budget,
     CallRef,
+    Channel,
     Effect,
     Hold,
     InFlight,
     Json,
     MailKind,
+    Mark,
     PlanItem,
     Receipt,
     Residue,
     Settles,
     Spent,
     Status,
+    Trigger,
     Undo,
 )
 
@@ -100,7 +103,8 @@ class Stop:
     accepted_at: float
     by: str | None = None
     reason: str = ""
-    trigger: str = "user"
+    trigger: Trigger = "api"
+    marks: list[Mark] = field(default_factory=list[Mark])
     undo: Undo = "step"
     soft: bool = False
     in_flight: list[CallRef] = field(default_factory=list[CallRef])
@@ -117,6 +121,9 @@ class Target:
     step: int
     then: Literal["paused", "queued"]
     undoing: list[int] = field(default_factory=list[int])  # the ledger rows it takes back
+    by: str | None = None  # who asked for it, for one that has to wait
+    reason: str = ""
+    trigger: Trigger = "api"
 
 
 @dataclass(slots=True)
@@ -175,6 +182,17 @@ class SetAside:
 
 
 @dataclass(slots=True)
+class Withheld:
+    """What a tripwire kept from everybody: evidence, shown to nobody but whoever reads the store."""
+
+    call: str
+    attempt: int
+    channel: Channel
+    start: int  # of the span, as in its event
+    text: str
+
+
+@dataclass(slots=True)
 class RunDoc:
     """The part of a run's row that changes seldom; stored as JSON."""
 
@@ -196,6 +214,8 @@ class RunDoc:
     interrupted: bool = False  # a message for now: the step is taken again and may do something first
     branch: bool = False
     diverged_ok: list[str] = field(default_factory=list[str])
+    tripwire_ok: list[str] = field(default_factory=list[str])  # calls that a person lets say what they say
+    withheld: list[Withheld] = field(default_factory=list[Withheld])
     plan: list[PlanItem] = field(default_factory=list[PlanItem])
     frames: list[Frame] = field(default_factory=list[Frame])  # open ones, the active one last
     orders: list[str] = field(default_factory=list[str])  # mail ids of what people want done to frames
@@ -220,6 +240,7 @@ class RunDoc:
     paused_for: float = 0.0
     ended_at: float | None = None
     forked_from: str | None = None
+    forgotten: str = ""  # when, by whom and why its content was deleted, in words
 
     @property
     def may_differ(self) -> bool:
@@ -353,6 +374,31 @@ def order_of(mail: MailRow) -> Json:
 
 
 @dataclass(slots=True, kw_only=True)
+class HaltRow:
+    """An operator's halt as it is stored: `doc` is what was signed."""
+
+    id: str
+    doc: bytes
+    key: bytes | None = None
+    signature: bytes | None = None
+    lifted: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltDoc:
+    """What a halt says: which runs it holds, who set it, and why."""
+
+    id: str
+    at: float = 0.0
+    by: str | None = None
+    reason: str = ""
+    agent: str | None = None
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    all: bool = False
+    then: Literal["pause", "cancel"] = "pause"
+
+
+@dataclass(slots=True, kw_only=True)
 class LeaseRow:
     """A process that drives runs, as others see it."""
 
@@ -362,6 +408,28 @@ class LeaseRow:
     pid: int
     started: str
     agents: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRow:
+    """A signed statement of where the records stood."""
+
+    n: int
+    at: float
+    doc: bytes
+    key: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """Where a run stood; `side` is the digest of what stands beside its record, if the run was at rest."""
+
+    run: str
+    status: str
+    seq: int
+    head: bytes
+    side: bytes | None
 
 
 documents: TypeAdapter[RunDoc] = TypeAdapter(RunDoc)

@@ -6,8 +6,9 @@ import asyncio
 import builtins
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from pydantic_core import from_json, to_json
 
@@ -16,24 +17,29 @@ from standfast import budget as budgets
 from standfast.abc import Clock, Connect, Ids, Points, Tx
 from standfast.agent import Agent, as_agent
 from standfast.clock import RandomIds, SystemClock
-from standfast.control import Ask, load, storable
+from standfast.control import Ask, by_route, load, storable
 from standfast.control_thread import ControlThread
 from standfast.driver import Driver
 from standfast.driving import Driving, announce
 from standfast.env import Env
 from standfast.errors import DuplicateAgent, Misuse, UnknownAgent, UnknownRun
 from standfast.events import Event
+from standfast.evidence.forgetting import forget
+from standfast.evidence.notary import Notary, NotaryState
+from standfast.evidence.signing import Signing
 from standfast.forking import fork_run
 from standfast.handle import Handle
 from standfast.hub import Hub
 from standfast.json_values import fingerprint
 from standfast.leases import LEASE_SECONDS, Lease, Others
-from standfast.records import Budget, RunView, Status
+from standfast.records import Answer, Budget, Halt, RunView, Status
+from standfast.redaction import Redactor, Secret, as_redactor
 from standfast.requests import made_once
 from standfast.rows import RunRow
 from standfast.starting import digest_of_start, start_once, state_for
 from standfast.stores.group import GroupWriter
 from standfast.stores.sqlite import SqliteStore, connect_sqlite
+from standfast.verbs import Sign, Verify, halts_in, lift_halt, set_halt, wanted_halt
 from standfast.views import readable_view
 
 S = TypeVar("S")
@@ -59,6 +65,8 @@ class Runtime:
         connect: Connect = connect_sqlite,
         points: Points | None = None,
         lease_seconds: float = LEASE_SECONDS,
+        notary: Notary | bool = True,
+        redact: Redactor | Sequence[Secret | str] | bool = True,
     ) -> None:
         if concurrency is not None and concurrency < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
@@ -83,6 +91,20 @@ class Runtime:
         self._driving: Driving | None = None
         self._trouble = ""
         self._performed: dict[str, int] | None = None  # counts of bodies begun, for tests
+        self._signing = Signing(self._store, notary, drives=drive)
+        self._redactor = as_redactor(redact)
+        if self._redactor is not None:
+            self._store.redact = self._redactor.line
+
+    @property
+    def signing(self) -> NotaryState:
+        """Is what happens here signed for, up to where, and if not, why?"""
+        return self._signing.state
+
+    @property
+    def store_path(self) -> Path:
+        """The file that the runs are in."""
+        return self._store.path
 
     @property
     def clock(self) -> Clock:
@@ -98,6 +120,9 @@ class Runtime:
             self._store.create()
         elif self._store.exists():
             self._store.read(lambda tx: tx.last_signal())
+        self._signing.open()
+        if self._redactor is not None:
+            self._redactor.key = self._signing.secret(b"redaction") or self._redactor.key
         thread = ControlThread(
             self._store,
             touched=self._touched,
@@ -132,6 +157,7 @@ class Runtime:
             loop,
             self._points,
             performed=self._performed,
+            redactor=self._redactor,
         )
         return Driving(env, self._others, self._concurrency, thread)
 
@@ -144,6 +170,7 @@ class Runtime:
         self._thread.stop()
         if self._driving is not None:
             self._driving.end()
+        await asyncio.to_thread(self._signing.close)  # it may wait for an anchor: the loop is not ours to block
         self._store.close()
         self._thread = None
 
@@ -174,6 +201,7 @@ class Runtime:
         labels: dict[str, str] | None = ...,
         deadline: float | None = ...,
         request_id: str | None = ...,
+        route: str = ...,
     ) -> Handle[R]: ...
     @overload
     async def start(
@@ -188,6 +216,7 @@ class Runtime:
         labels: dict[str, str] | None = ...,
         deadline: float | None = ...,
         request_id: str | None = ...,
+        route: str = ...,
     ) -> Handle[Any]: ...
     async def start(
         self,
@@ -201,6 +230,7 @@ class Runtime:
         labels: dict[str, str] | None = None,
         deadline: float | None = None,
         request_id: str | None = None,
+        route: str = "",
     ) -> Handle[Any]:
         """A new run, queued. The same id with the same agent and state gives the run that is there.
 
@@ -210,9 +240,10 @@ class Runtime:
         code = self.agents.get(name) if isinstance(agent, str) else as_agent(agent)
         if code is not None and not isinstance(agent, str) and self._drives and name not in self.agents:
             raise UnknownAgent(f"agent {name!r} was not given to this runtime", hint="Runtime(..., agents=[...])")
-        if id is not None and not arguments.text("id", id).strip():
-            raise Misuse("a run id cannot be empty", hint="leave it out and one is made")
+        if id is not None:
+            arguments.run_id(id)
         arguments.text_or_none("by", by)
+        arguments.text("route", route)
         arguments.text("reason", reason)
         arguments.text_or_none("request_id", request_id)
         labels = None if labels is None else arguments.texts_by_name("labels", labels)
@@ -231,16 +262,17 @@ class Runtime:
             asked = "" if request_id is None else fingerprint([id, name, digest_of_start(tx, code, name, typed)])
             return made_once(tx, request_id, "start", run_id, asked, insert)
 
-        return Handle(self, await self.control(act))
+        return Handle(self, await self.control(by_route(route, act)))
 
     async def fork(self, source: Handle[R], at: int | None, state: Any, **ask: Any) -> Handle[R]:
         """See Handle.fork."""
-        asked_id = arguments.text_or_none("id", ask.pop("id"))
+        given_id = ask.pop("id")
+        asked_id = None if given_id is None else arguments.run_id(given_id)
         new_id = asked_id or self.ids.run()
         Ask(**{name: ask[name] for name in ("by", "reason", "request_id")})
         if at is not None:
             arguments.whole("at", at, "give the number of a step")
-        request_id = ask.pop("request_id")
+        request_id, route = ask.pop("request_id"), ask.pop("route", "")
         asked = fingerprint([source.id, at, from_json(storable(state)), asked_id])
 
         def insert(tx: Tx) -> bool:
@@ -248,13 +280,56 @@ class Runtime:
             fork_run(tx, row, at, state, self.agents.get(row.agent), new_id, **ask)
             return True
 
-        return Handle(self, await self.control(lambda tx: made_once(tx, request_id, "fork", new_id, asked, insert)))
+        def act(tx: Tx) -> str:
+            return made_once(tx, request_id, "fork", new_id, asked, insert)
+
+        return Handle(self, await self.control(by_route(route, act)))
+
+    # --- halting --------------------------------------------------------------------------------------
+
+    async def halt(
+        self,
+        *,
+        agent: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        all: bool = False,  # noqa: A002 - the word of the command
+        then: Literal["pause", "cancel"] = "pause",
+        reason: str,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002
+        sign: Sign | None = None,
+        route: str = "",
+    ) -> Halt:
+        """An operator's halt: every matching run stops now, and none starts or goes on until it is lifted.
+
+        It holds runs of an agent, with labels, or all; what lives below them too. The same `id` sets it once.
+        """
+        wanted = wanted_halt(
+            id or self.ids.halt(), agent=agent, labels=labels, all=all, then=then, reason=reason, by=by
+        )
+        return await self.control(lambda tx: set_halt(tx, wanted, self.is_dead, sign=sign, route=route))
+
+    async def lift(self, id: str, *, by: str | None = None, reason: str = "", route: str = "") -> Halt:  # noqa: A002
+        """The halt holds no longer; runs that nothing else holds go on by themselves."""
+        return await self.control(lambda tx: lift_halt(tx, id, by=by, reason=reason, route=route))
+
+    async def halts(self, *, lifted: bool = False, verify: Verify | None = None) -> builtins.list[Halt]:
+        """The halts that hold, oldest first; with `lifted`, every one there ever was."""
+        return self.read(lambda tx: halts_in(tx, lifted=lifted, verify=verify)) if self._store.exists() else []
+
+    async def forget(
+        self, run: Handle[Any] | str, *, by: str | None = None, reason: str = "", route: str = ""
+    ) -> Answer:
+        """Delete the content of an ended run and its children; the chain keeps their hashes, the house who did it."""
+        id_ = run if isinstance(run, str) else run.id
+        Ask(by=by, reason=reason)
+        return await self.control(lambda tx: forget(tx, id_, by=by, reason=reason, route=route))
 
     # --- looking ----------------------------------------------------------------------------------------
 
-    def handle(self, id: str) -> Handle[Any]:  # noqa: A002
-        """The run of that id; whether there is one is found out by using it."""
-        return Handle(self, id)
+    def handle(self, id: str, route: str = "") -> Handle[Any]:  # noqa: A002
+        """The run of that id; whether there is one is found out by using it. `route`: by which way its verbs come."""
+        return Handle(self, id, route)
 
     async def list(
         self,
@@ -330,6 +405,11 @@ class Runtime:
     def _active(self) -> dict[str, Driver]:
         """The runs that this process drives now."""
         return {} if self._driving is None else self._driving.local.active
+
+    @property
+    def blocked_by(self) -> str:
+        """The stopped run whose code still blocks this process's event loop; empty while the loop turns."""
+        return "" if self._driving is None else self._driving.local.blocked_by
 
     def is_dead(self, tx: Tx, holder: str) -> bool:
         return self._others.dead(tx, holder)

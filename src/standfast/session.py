@@ -242,7 +242,7 @@ class Session:
             flight.cut_tied()
         self.flights.pop(flight.id, None)
         if flight.speech is not None:
-            self.voice.flush(flight)
+            self.voice.end(flight)
         ended = ended_row(flight, outcome, self.step, self.row.n, self.row.epoch)
         if not begun and ended.row is not None:
             ended.row.status = "not_begun"

@@ -6,7 +6,7 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import Ask, everybody_is_dead
 from standfast.events import Event
-from standfast.rows import RunRow
+from standfast.rows import Resume, RunRow
 from standfast.stops import enter, receipt, settle_rewind
 from standfast.verbs import begin_rewind, resume_with_children
 
@@ -16,7 +16,8 @@ def settle(tx: Tx, row: RunRow) -> tuple[list[Event], bytes | None]:
     noted, row.doc.rewind_noted = row.doc.rewind_noted, None
     if noted is not None:
         events: list[Event] = []
-        state = begin_rewind(tx, row, Ask(), noted, events, everybody_is_dead, [])
+        ask = Ask(by=noted.by, reason=noted.reason, trigger=noted.trigger)
+        state = begin_rewind(tx, row, ask, noted, events, everybody_is_dead, [])
     elif row.doc.target is not None:
         events, state = settle_rewind(tx, row)
     else:
@@ -34,6 +35,14 @@ def _resume_after_rewind(tx: Tx, row: RunRow) -> list[Event]:
     if "error" in row.doc.holds:
         text = "not taken: an error holds the run"
         return [ev.VerbNoted(verb="resume", by=noted.by, reason=noted.reason, text=text)]
+    return _take_resume(tx, row, noted)
+
+
+def _take_resume(tx: Tx, row: RunRow, noted: Resume) -> list[Event]:
+    """A resume that was asked for before a halt came is taken when that is lifted."""
+    if "halted" in row.doc.holds:
+        row.doc.resume_noted = noted
+        return []
     return resume_with_children(tx, row, noted)[1]
 
 
@@ -54,5 +63,5 @@ def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
         )
     ]
     if noted is not None:
-        out += resume_with_children(tx, row, noted)[1]
+        out += _take_resume(tx, row, noted)
     return out

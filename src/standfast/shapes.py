@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import TypeAdapter
 
 from standfast.events import Emitted, Event, TextDelta, plain, read_event
+from standfast.json_values import is_object
 from standfast.records import (
+    NO_TOOLS,
     Accepted,
     Answer,
     CheckAgain,
@@ -82,6 +85,27 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 def event_json(event: Event | TextDelta) -> dict[str, Any]:
     """An event of the record, or live text."""
     return cast("dict[str, Any]", _deltas.dump_python(event)) if isinstance(event, TextDelta) else plain(event)
+
+
+def agent_json(name: str, contract: Json, description: str = "", models: Sequence[str] = ()) -> dict[str, Any]:
+    """An agent, from its contract: what a run of it begins with, and the tools that a person can perform in one."""
+    given = contract.get("tools")
+    tools: Json = given if is_object(given) else {}
+    return {
+        "name": name,
+        "description": description,
+        "schema": contract.get("state"),
+        "text_field": contract.get("text_field") or None,
+        "plan": contract.get("plan") or [],
+        "redirects": contract.get("redirects", True),
+        "instructions": "instructions" in contract,
+        "models": list(models),
+        "tools": [
+            {"name": tool, "effect": one.get("effect"), "schema": one.get("schema")}
+            for tool, one in sorted(tools.items())
+            if is_object(one) and tool not in NO_TOOLS
+        ],
+    }
 
 
 # --- read back -----------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from standfast.abc import Tx
 from standfast.agent import Agent, contract_budget
 from standfast.codec import JsonSchema, from_json, to_json
 from standfast.errors import NotStorable, RunIdTaken, UnknownAgent, WrongState
+from standfast.events import Event
+from standfast.halts import halt_run, holding, refuse_start
 from standfast.records import Budget, Json, PlanItem, Spent
 from standfast.rows import RunDoc, RunRow
 from standfast.snapshots import pack
@@ -27,6 +29,7 @@ def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: 
             f"run {id!r} exists already, with another agent or state",
             hint="give another id, or leave it out and one is made",
         )
+    refuse_start(tx, name, ask["labels"] or {})
     if code is None:
         _start_by_name(tx, name, state, id, **ask)
     else:
@@ -53,7 +56,7 @@ def new_run(
     parent: str | None = None,
     parent_call: str = "",
 ) -> RunRow:
-    """A queued run of an agent whose code is here."""
+    """A queued run of an agent whose code is here; a child that a halt matches begins as held."""
     raw, logs = agent.state_codec.dump_new(state)
     plan = [PlanItem(item, title) for item, title in agent.plan()]
     tx.put_contract(agent.contract_id, agent.name, agent.contract)
@@ -71,8 +74,10 @@ def new_run(
     )
     row = blank_row(id, agent.name, doc, tx.now, parent)
     row.wake_at = deadline
-    event = ev.RunStarted(agent=agent.name, by=by, reason=reason, labels=doc.labels, parent=parent)
-    tx.insert_run(row, [event], pack(plan, raw))
+    events: list[Event] = [ev.RunStarted(agent=agent.name, by=by, reason=reason, labels=doc.labels, parent=parent)]
+    if parent is not None:
+        events += halt_run(row, holding(tx, row), tx.now)
+    tx.insert_run(row, events, pack(plan, raw))
     return row
 
 

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast import loops
+from standfast.abc import Tx
 from standfast.children import cancel_children
 from standfast.commit import Boundary
 from standfast.contained import contained
 from standfast.errors import BadReturn, FramesOpen, NotCalled, StandfastError
+from standfast.events import Event
 from standfast.orders import carry_out_orders
 from standfast.outliving import leave_flight
 from standfast.passage import Door, current_door
 from standfast.records import Done, Idle
-from standfast.rows import ErrorInfo
+from standfast.rows import ErrorInfo, RunRow
 from standfast.run import Run
 from standfast.snapshots import pack
 from standfast.stack import Stack, place
@@ -158,10 +160,21 @@ class Stepper:
     async def _let_go_of_earlier_attempts(self) -> None:
         """Questions and child runs that this attempt has not asked for."""
         s = self._s
-        if any(row.status == "asking" for row in s.journal.rows.values()):
-            await s.write(lambda tx, row: (None, withdraw(tx, row, ()), None))
-        if unasked := s.journal.unasked_children():
-            await cancel_children(s, self._scope.number, unasked)
+        asked = any(row.status == "asking" for row in s.journal.rows.values())
+        children = s.journal.unasked_children()
+        if not asked and not children:
+            return
+        attempt, step = self._scope.number, s.step
+
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            if (row.attempt, row.step) != (attempt, step):  # set back meanwhile: another attempt may ask for them
+                return None, [], None
+            cancel_children(tx, row, children)
+            return None, withdraw(tx, row, ()) if asked else [], None
+
+        await s.flushed()
+        await s.write(act)
+        s.look_for_work()
 
     async def _leftovers(self) -> None:
         """Calls that outlive their step: effects are waited for, reads are cut; each is named in the record."""

@@ -14,13 +14,13 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
 from standfast.machine import may_follow
-from standfast.records import Hold, InFlight, Receipt, Residue, Status, Undo, Undone
+from standfast.records import Hold, InFlight, Mark, Receipt, Residue, Status, Undo, Undone
 from standfast.rows import CallRow, HoldInfo, RunRow, Stop
 from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
 from standfast.stack import give_up
 
-VOID = "void"  # the data of an asks hold whose questions a redirect has overtaken
+VOID = "void"  # the data of an asks hold whose questions a redirect or an edit has overtaken
 
 
 def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = None) -> None:
@@ -151,7 +151,7 @@ def _all_ledgers(tx: Tx, row: RunRow) -> Iterable[CallRow]:
 
 def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
     """What this stop did, from what is in the store."""
-    stop = row.doc.stop or Stop("pause", tx.now, tx.now)
+    stop = row.doc.stop or Stop("pause", tx.now, tx.now, trigger="run")
     ledger = [c for c in _all_ledgers(tx, row) if c.undo is not None]
     undone = [
         Undone(c.ref, "in_doubt" if c.undo is None or c.undo == "pending" else c.undo, c.tries, c.undo_reason)
@@ -186,6 +186,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         calls_after_cancel=stop.calls_after,
         usage=family_spent(tx, row),
         trigger=stop.trigger,
+        marks=tuple(stop.marks),
         undo=stop.undo if stop.verb == "cancel" else None,
         soft=stop.soft,
     )
@@ -226,6 +227,14 @@ def _with_undo_outcome(flight: InFlight, ledger: list[CallRow]) -> InFlight:
 def partial_output(tx: Tx, row: RunRow) -> str:
     """The text that calls of the current step had said."""
     return "".join(text for _, text in said_in_step(tx, row).values())
+
+
+def last_words(tx: Tx, row: RunRow) -> Mark | None:
+    """Where the record of the current step's text ends; None if it has none."""
+    said = [(call, text) for call, (_, text) in said_in_step(tx, row).items() if text]
+    flying = {ref.id for ref in row.in_flight}
+    found = [one for one in said if one[0] in flying] or said
+    return Mark(found[-1][0], len(found[-1][1])) if found else None
 
 
 def said_in_step(tx: Tx, row: RunRow) -> dict[str, tuple[int, str]]:
@@ -308,7 +317,7 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
         enter(row, "queued", tx.now)
         out.append(ev.RunQueued(why=f"rewound to step {target.step}"))
     else:
-        if not row.doc.holds:
+        if target.then == "paused" and not set(row.doc.holds) - {"halted"}:  # a halt that is lifted leaves it paused
             hold(row, "user", tx.now, f"rewound to step {target.step}")
         enter(row, "paused", tx.now)
         out.append(ev.RunPaused(holds=list(row.doc.holds), text=f"rewound to step {target.step}"))

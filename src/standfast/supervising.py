@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
+
+from pydantic import JsonValue
 
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.endings import Endings
 from standfast.errors import Fenced, NotStorable
 from standfast.events import Event
-from standfast.family import hold_at_cap
+from standfast.family import hold_at_cap, stop_family
 from standfast.journal import Journal
 from standfast.loops import Rounds
 from standfast.outliving import still_left
@@ -141,6 +143,9 @@ class Supervisor:
         assert stepper is not None
         while True:
             await self.woken()
+            if s.stop_asked is not None and s.stop_asked[0] == "tripwire":  # whatever else was asked meanwhile
+                await self._hold()
+                return
             if s.row.status in ("pausing", "cancelling"):
                 await self.stop(self._mode())
                 return
@@ -271,6 +276,9 @@ class Supervisor:
         if name in ("budget", "loop"):
             await self._hold_at_cap(str(data or s.row.id), name, text)
             return
+        if name == "tripwire":
+            await self._tripped(text, data)
+            return
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             gone = withdraw(tx, row, waiting, s.person) if name == "asks" else []
@@ -278,9 +286,11 @@ class Supervisor:
                 hold(row, name, tx.now, text, data)
                 if name == "user":
                     row.doc.step_once = False
-                row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger=name, in_flight=list(row.in_flight))
+                row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger="run", in_flight=list(row.in_flight))
                 enter(row, "pausing", tx.now)
-                asked = ev.PauseAsked(by=None, reason=f"{name}: {text}", in_flight=row.in_flight, status="pausing")
+                asked = ev.PauseAsked(
+                    by=None, reason=f"{name}: {text}", trigger="run", in_flight=row.in_flight, status="pausing"
+                )
                 return None, [*gone, asked], None
             return None, gone, None
 
@@ -294,6 +304,22 @@ class Supervisor:
         s = self._s
         await s.flushed()
         await s.env.unfenced(lambda tx: hold_at_cap(tx, run, name, text))
+        await self.reload()
+        await self.stop(self._mode())
+
+    async def _tripped(self, text: str, data: JsonValue) -> None:
+        """A tripwire has closed a model's stream: the run is held, or cancelled, as it says."""
+        s = self._s
+        action, call = cast("list[str]", data)
+        await s.flushed()
+        await s.env.unfenced(
+            lambda tx: stop_family(
+                *(tx, tx.run(s.row.id), "tripwire", text),
+                cancel=action == "cancel",
+                trigger="tripwire",
+                data=call,
+            )
+        )
         await self.reload()
         await self.stop(self._mode())
 

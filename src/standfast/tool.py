@@ -29,6 +29,7 @@ from typing_extensions import TypedDict
 
 from standfast.codec import Codec, canonical, to_json
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
+from standfast.guarding import Guard
 from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
 from standfast.signature import Signature, bad_tool
 from standfast.toolbox import Toolbox
@@ -54,17 +55,19 @@ unperformed: ContextVar[set[Call[Any]] | None] = ContextVar("standfast_unperform
 class Call(Generic[R]):
     """A tool and its arguments. Nothing happens until `run.call` performs it."""
 
-    __slots__ = ("__weakref__", "_digest", "args", "raw", "tool")
+    __slots__ = ("__weakref__", "_digest", "args", "guard", "raw", "tool")
 
     tool: Tool[..., R]
     args: dict[str, Any]  # by name, defaults filled in, as read back from `raw`
     raw: bytes  # canonical JSON of the arguments
+    guard: Guard | None  # stands between what its body says and whoever reads it
 
     def __init__(self, tool: Tool[..., R], args: dict[str, Any], raw: bytes) -> None:
         self.tool = tool
         self.args = args
         self.raw = raw
         self._digest = ""
+        self.guard = None
         made = unperformed.get()
         if made is not None:
             made.add(self)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from standfast import events as ev
 from standfast.events import TextDelta
+from standfast.guarding import Watch
 from standfast.records import Channel
+from standfast.redaction import Stream
+from standfast.tripping import close_at_once, note_excused, note_trips
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,6 +32,9 @@ class Speech:
     unsaid: list[tuple[Channel, str]] = field(default_factory=list[tuple[Channel, str]])
     waiting: int = 0  # characters of `unsaid`
     timer: asyncio.TimerHandle | None = None
+    streams: dict[Channel, Stream] = field(default_factory=dict[Channel, Stream])  # without secrets
+    watch: Watch | None = None  # stands before all this, if the call is guarded
+    tripped: bool = False  # and closed for it: nothing more is heard
 
     def pieces(self) -> Iterator[tuple[Channel, str]]:
         """What is unsaid, in order, text of one channel in one piece."""
@@ -54,7 +60,40 @@ class Voice:
         """Text of a call; a crash loses no more than a quarter of a second of it."""
         if not text or flight.ended:
             return
-        speech = flight.speech = flight.speech or Speech()
+        speech = flight.speech = flight.speech or self._begin(flight)
+        if speech.watch is not None:
+            self._overheard(flight, speech, speech.watch, speech.watch.hear(channel, text), channel)
+        elif not speech.tripped:
+            self._let_out(flight, speech, text, channel)
+
+    def _begin(self, flight: Flight) -> Speech:
+        guard = flight.call.guard
+        if guard is None:
+            return Speech()
+        row = self._session.row
+        return Speech(watch=guard.watch(row.id, marks_only=flight.id in row.doc.tripwire_ok))
+
+    def _overheard(self, flight: Flight, speech: Speech, watch: Watch, text: str, channel: Channel) -> None:
+        if text:
+            self._let_out(flight, speech, text, channel)
+        if trips := watch.trips():
+            self.flush(flight)  # the words come before what is said about them
+            if note_trips(self._session, flight, watch, trips):
+                speech.watch, speech.tripped = None, True
+                close_at_once(self._session, flight)
+
+    def _let_out(self, flight: Flight, speech: Speech, text: str, channel: Channel) -> None:
+        """Without secrets, which may take a moment to be told from other words."""
+        redactor = self._session.env.redactor
+        if redactor is not None:
+            stream = speech.streams.get(channel)
+            if stream is None:
+                stream = speech.streams[channel] = Stream(redactor)
+            text = stream.feed(text)
+        if text:
+            self._say(flight, speech, text, channel)
+
+    def _say(self, flight: Flight, speech: Speech, text: str, channel: Channel) -> None:
         offset = speech.said.get(channel, 0)
         speech.said[channel] = offset + len(text)
         hub = self._session.env.hub
@@ -63,20 +102,38 @@ class Voice:
         speech.unsaid.append((channel, text))
         speech.waiting += len(text)
         if speech.waiting >= FLUSH_CHARACTERS:
-            self.flush(flight)
+            self._write(flight, speech)
         elif speech.timer is None:
-            speech.timer = self._session.env.loop.call_later(FLUSH_SECONDS, self.flush, flight)
+            speech.timer = self._session.env.loop.call_later(FLUSH_SECONDS, self._write, flight, speech)
 
     def begin_anew(self, flight: Flight) -> None:
         """The call is tried again: what it says from now on stands in place of what it said."""
-        self.flush(flight)
+        self.end(flight)
         flight.speech = None
 
+    def end(self, flight: Flight) -> None:
+        """The call says nothing more: what was held back is let out, and what was let pass is said."""
+        speech = flight.speech
+        if speech is not None and speech.watch is not None:
+            watch, speech.watch = speech.watch, None
+            for channel, text in watch.end():
+                self._let_out(flight, speech, text, channel)
+            self.flush(flight)
+            note_trips(self._session, flight, watch, watch.trips())
+            note_excused(self._session, flight, watch)
+        self.flush(flight)
+
     def flush(self, flight: Flight) -> None:
-        """Write what was said since the last flush."""
+        """Write all that was said since the last flush, for nothing more may come."""
         speech = flight.speech
         if speech is None:
             return
+        for channel, stream in speech.streams.items():
+            if rest := stream.finish():
+                self._say(flight, speech, rest, channel)
+        self._write(flight, speech)
+
+    def _write(self, flight: Flight, speech: Speech) -> None:
         if speech.timer is not None:
             speech.timer.cancel()
             speech.timer = None

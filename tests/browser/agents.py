@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import date
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PositiveInt
 
 from standfast import Budget, Done, LLMAgent, Performed, Pipeline, Run, agent, ask, models, say, spend, tool
 from standfast.models import use
@@ -208,6 +209,36 @@ async def talker(run: Run[Talk]) -> Done[str]:
     return Done(await run.call(talk(run.state.words, run.state.door)))
 
 
+@agent("drifter")
+async def drifter(run: Run[Talk]) -> Done[str] | None:
+    """Has no plan, and does what it is told, in two steps."""
+    told = run.instruction
+    await run.call(talk(run.state.words, f"{run.state.door}-{run.step}"))
+    return Done(told) if run.step else None
+
+
+class Guest(BaseModel):
+    """Somebody who comes along."""
+
+    name: str
+    age: int = 30
+
+
+class Trip(BaseModel):
+    """A trip, with fields of every kind."""
+
+    day: date
+    guest: Guest
+    stops: list[Guest] = []
+    seats: PositiveInt = 2
+
+
+@agent("tripper")
+async def tripper(run: Run[Trip]) -> Done[str]:
+    """Goes on a trip."""
+    return Done(f"{run.state.guest.name} on {run.state.day}")
+
+
 # --- a thought that is interrupted -----------------------------------------------------------------------
 
 
@@ -227,4 +258,4 @@ thinker = LLMAgent(
     tools=[dig],
 )
 
-AGENTS = [memo, buyer, asker, spender, breaker, loser, payer, single, talker, thinker]
+AGENTS = [memo, buyer, asker, spender, breaker, loser, payer, single, talker, drifter, tripper, thinker]

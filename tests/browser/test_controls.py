@@ -193,8 +193,17 @@ def test_suspicious_output_stops_and_says_where(server: Server, person: People) 
     expect(page.locator(".stream")).to_contain_text("word49")
     page.get_by_role("button", name="Suspicious output").click()
     expect(word(page)).to_have_text("Cancelled")
-    asked = next(e for e in server.api("GET", f"/api/runs/{run}/record")["events"] if e["type"] == "cancel_asked")
-    assert re.match(r"suspicious output at character \d+ of talk", asked["reason"])
+    events = server.api("GET", f"/api/runs/{run}/record")["events"]
+    asked = next(e for e in events if e["type"] == "cancel_asked")
+    assert (asked["reason"], asked["trigger"], asked["suspicious"]) == ("suspicious output", "button", True)
+    mark = next(e for e in events if e["type"] == "output_suspected")
+    [said] = [
+        one for one in server.api("GET", f"/api/runs/{run}/transcript")["transcript"] if one["call"] == mark["call"]
+    ]
+    assert said["text"][: mark["offset"]].rstrip().endswith("word49")
+    assert said["marks"] == [mark["offset"]]
+    page.get_by_role("tab", name="Output").click()
+    expect(page.locator(".suspected")).to_contain_text("stopped here as suspicious")
     page.get_by_role("tab", name="Record").click()
     expect(page.locator(".record")).to_contain_text("suspicious output")
     expect(page.locator(".record .by").first).to_be_visible()

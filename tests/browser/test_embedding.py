@@ -80,6 +80,31 @@ def test_the_bar_works_in_another_app_in_two_lines(app: App, browser: Any) -> No
     context.close()
 
 
+def test_a_bar_that_turns_to_another_run_takes_nothing_with_it(app: App, browser: Any) -> None:
+    """R5: what is typed for one run never redirects another."""
+    first, second = (
+        app.api("/api/runs", {"agent": "memo", "state": {"month": "May", "doors": f"turn-{n}"}})["id"] for n in (1, 2)
+    )
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{app.url}/mine/{first}")
+    expect(word(page)).to_have_text("Running")
+    page.evaluate("document.querySelector('standfast-bar').compose()")
+    page.keyboard.type("Only for the first")
+    page.evaluate("document.querySelector('standfast-bar').cancelTwice()")
+    page.evaluate("(run) => document.querySelector('standfast-bar').setAttribute('run', run)", second)
+    expect(word(page)).to_have_text("Running")
+    expect(page.locator("standfast-bar #composer")).to_be_hidden()
+    expect(control(page, "cancel")).not_to_have_attribute("data-armed", "", timeout=500)
+    expect(page.locator("standfast-bar #said")).to_be_hidden()
+    page.keyboard.press("Enter")
+    page.evaluate("(run) => document.querySelector('standfast-bar').setAttribute('run', run)", first)
+    expect(page.locator("standfast-bar #text")).to_have_value("Only for the first")  # nor is it lost
+    for run in (first, second):
+        assert app.api(f"/api/runs/{run}")["mail"] == []
+    context.close()
+
+
 def test_the_whole_page_works_under_somebodys_path(app: App, browser: Any) -> None:
     context = browser.new_context()
     page = context.new_page()

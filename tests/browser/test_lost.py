@@ -92,6 +92,27 @@ def test_a_verb_asked_while_the_wire_is_cut_is_carried_out_once(server: Server, 
     assert len(asked) == 1
 
 
+def test_without_a_connection_the_bar_says_so_and_that_a_press_will_be_sent(
+    server: Server, person: People, wire: Wire
+) -> None:
+    """R27: what it shows is what was last heard; its clock stands still."""
+    run, _ = a_memo(server)
+    page = person(wire.url).see(run)
+    expect(word(page)).to_have_text("Running")
+    wire.cut()
+    expect(page.locator("standfast-bar .why")).to_contain_text("when last heard")
+    expect(page.locator("standfast-bar .why")).to_contain_text("connection lost")
+    elapsed = page.locator("standfast-bar .elapsed")
+    before = elapsed.inner_text()
+    control(page, "pause").click()
+    expect(page.locator("standfast-bar #said")).to_contain_text("it is sent as soon as there is one again")
+    page.wait_for_timeout(2500)
+    assert elapsed.inner_text() == before
+    wire.mend()
+    expect(word(page)).to_have_text("Paused")
+    expect(page.locator("standfast-bar .why")).not_to_contain_text("connection")
+
+
 @pytest.mark.parametrize("tabs", [6, 10])
 def test_cancel_is_accepted_at_once_with_many_tabs_open(server: Server, person: People, tabs: int) -> None:
     """Over HTTP/1.1, six streams would block a seventh request: the page has one socket a tab, and no stream."""

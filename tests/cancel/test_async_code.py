@@ -40,7 +40,7 @@ async def test_cancel_aborts_an_async_read_and_keeps_what_it_said(db: str) -> No
         assert ended.is_set()
         assert outcomes(receipt) == {"slow": "aborted"}
         assert receipt.partial_output == "half of a sentence"
-        assert (receipt.by, receipt.reason, receipt.trigger) == ("bob", "enough", "user")
+        assert (receipt.by, receipt.reason, receipt.trigger) == ("bob", "enough", "api")
         assert receipt.residue == ()
         assert receipt.finished_steps == 0
         assert receipt.usage.calls == 1

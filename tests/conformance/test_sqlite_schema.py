@@ -15,6 +15,7 @@ from standfast.errors import StoreError
 from standfast.leases import Lease
 from standfast.rows import LeaseRow
 from standfast.stores import sqlite as module
+from standfast.stores.queries import queries
 from standfast.stores.relink import old_link
 from standfast.stores.sqlite import SqliteStore
 
@@ -118,6 +119,7 @@ def as_schema_1(path: Path) -> None:
     db.execute("ALTER TABLE record DROP COLUMN gone")
     for table in ("house", "halts", "tokens", "checkpoints"):
         db.execute(f"DROP TABLE {table}")
+    db.execute("DROP INDEX runs_paused")
     db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()
@@ -150,3 +152,17 @@ def test_what_was_changed_before_a_migration_is_not_covered_up_by_it(tmp_path: P
     run = get(store)
     assert store.read(lambda tx: tx.verify(run)) != ""
     store.close()
+
+
+@pytest.mark.parametrize("name", ["runs_to_halt", "runs_halted_by"])
+def test_a_halt_does_not_look_through_runs_that_have_ended(tmp_path: Path, name: str) -> None:
+    """R13: a store keeps ended runs for years; a halt is quick all the same."""
+    store = SqliteStore(tmp_path / "runs.db")
+    store.create()
+    store.close()
+    db = sqlite3.connect(tmp_path / "runs.db")
+    sql = queries()[name].replace("{match}", "1")
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", ("x",) if "?" in sql else ())]
+    db.close()
+    assert any("runs_paused" in line for line in plan) and any("runs_live" in line for line in plan)
+    assert "SCAN runs" not in plan, plan

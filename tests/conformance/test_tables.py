@@ -95,6 +95,25 @@ def test_the_ledger_is_effects_alone_newest_first(store: Store) -> None:
     assert [c.id for c in store.read(lambda tx: tx.ledger(run.n))] == ["x", "w"]
 
 
+def test_at_stake_is_what_a_cancel_in_this_step_would_take_back(store: Store) -> None:
+    """R8: the step's own effects, and drafts and locks of any step; not what is undone, kept, or never began."""
+    run = insert(store)
+    for id_, more in (
+        ("kept", {"step": 1}),
+        ("draft", {"step": 1, "settles": "run"}),
+        ("lock", {"epoch": 0, "step": 0, "settles": "never"}),
+        ("undone", {"step": 1, "settles": "run", "undo": "undone"}),
+        ("mine", {"step": 2}),
+        ("mine too", {"step": 2, "status": "started", "effect": "irreversible"}),
+        ("a read", {"step": 2, "effect": "read"}),
+        ("not begun", {"step": 2, "status": "not_begun"}),
+        ("before a rewind", {"epoch": 0, "step": 2}),
+    ):
+        one = call(run.n, id_, **{"epoch": 1, "effect": "write", "status": "finished", **more})
+        store.write(lambda tx, one=one: tx.insert_call(one))
+    assert [c.id for c in store.read(lambda tx: tx.at_stake(run.n, 1, 2))] == ["draft", "lock", "mine", "mine too"]
+
+
 def test_open_calls_are_those_a_person_or_probe_must_settle(store: Store) -> None:
     run = insert(store)
     for status in ("asking", "approved", "started", "finished", "in_doubt", "check", "cut", "not_begun"):

@@ -243,6 +243,42 @@ async def test_a_request_id_used_for_two_things() -> None:
         helpful(caught.value, "q1")
 
 
+@agent("idler")
+async def idler(run: Run[Plain]) -> Idle:
+    return Idle()
+
+
+async def test_a_request_id_with_other_arguments_is_another_request() -> None:
+    """R22: a message under an id that was used is refused aloud, not swallowed with the answer of the first."""
+    async with lab([idler]) as runs:
+        run = await runs.start(idler, Plain())
+        await run.pause()
+        first = await run.message("one", request_id="q1", by="ann")
+        assert await run.message("one", request_id="q1", by="ann") == first
+        for text, by in (("two", "ann"), ("one", "bob")):
+            with pytest.raises(Misuse) as caught:
+                await run.message(text, request_id="q1", by=by)
+            helpful(caught.value, "q1")
+        assert await run.cancel(request_id="q2")
+        with pytest.raises(Misuse):
+            await run.cancel("all", request_id="q2")
+        assert [mail.text for mail in (await run.view()).mail] == ["one"]
+
+
+@pytest.mark.parametrize("bad", ["a/b", ".", "..", "", " ", "a\nb", " a", "x" * 201], ids=repr)
+async def test_a_run_id_that_cannot_be_named_in_an_address_is_refused(bad: str) -> None:
+    """R6: a run that nobody can name is a run that nobody can stop."""
+    async with lab([simple]) as runs:
+        with pytest.raises(Misuse) as caught:
+            await runs.start(simple, Plain(), id=bad)
+        helpful(caught.value)
+        assert await runs.list() == []
+        one = await runs.start(simple, Plain(), id="ok: 1 ü")
+        await one.result()
+        with pytest.raises(Misuse):
+            await one.fork(at=0, id=bad)
+
+
 async def test_a_request_id_of_a_start_or_fork_used_for_something_else() -> None:
     """The same request again gives the same run; another one under its id is an error, and makes no run."""
     async with lab([simple]) as runs:

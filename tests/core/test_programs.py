@@ -51,6 +51,6 @@ def test_the_drafts_program_is_cancelled_with_a_receipt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["api_churn.py", "api_drafter.py"])
 def test_a_program_leaves_only_its_own_files(name: str, tmp_path: Path) -> None:
-    """R37: one file to start with; SQLite's companions are gone after a clean exit."""
+    """R37: one file to start with, and the key that signs for it; SQLite's companions are gone after a clean exit."""
     run_program(name, tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} <= {"runs.db", "memo.txt"}
+    assert {p.name for p in tmp_path.iterdir()} <= {"runs.db", "runs.db.key", "runs.db.pub", "memo.txt"}

@@ -33,7 +33,7 @@ def images(folder: Path, part: int) -> Iterator[tuple[Image, Path]]:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(0 if SOAK else 300)
+@pytest.mark.timeout(0 if SOAK else 900)  # it gives way to others, see tests/parts.py
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_crash_loses_or_repeats_anything(tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]) -> None:
     count, gone_on, bad = 0, 0, list[str]()

@@ -6,15 +6,21 @@ import asyncio
 import itertools
 import random
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 from tests.frames import test_messages as messages
 from tests.frames import test_taking_over as taking_over
+from tests.halt import test_halts_that_nobody_set as by_hand
+from tests.halt import test_what_held_it_before as before
+from tests.halt import test_what_is_halted as halted
 from tests.races.sim import Node, Sim, simulate
 from tests.races.zoo import PAUSES, Op, Work, worker
+from tests.tripwire import test_runs as tripwires
 
 from standfast import Accepted, Budget, CheckAgain, Done, Handle, NotHappened, Run, Runtime, agent, tool
 from standfast.stores.chain import digests, link
@@ -296,3 +302,59 @@ def a_taken_run_stands_still() -> None:
 def what_was_kept_back_is_read_before_the_end() -> None:
     """A message that had to wait for the stack owes the run a turn (R22)."""
     asyncio.run(messages.test_later_is_read_before_the_run_ends_although_it_read_no_mail_before())
+
+
+# --- halts -----------------------------------------------------------------------------------------------
+
+
+def _in_a_folder(scenario: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
+    async def main(folder: str) -> None:
+        async with asyncio.timeout(60):
+            await scenario(Path(folder))
+
+    with tempfile.TemporaryDirectory(prefix="standfast-guard-") as folder:
+        asyncio.run(main(folder))
+
+
+def a_halted_run_is_not_claimed() -> None:
+    _in_a_folder(
+        lambda folder: by_hand.test_a_queued_run_is_not_claimed_under_a_halt_that_was_put_there_by_hand(
+            folder, by_hand.ALL
+        )
+    )
+
+
+def an_unreadable_halt_holds_everything() -> None:
+    _in_a_folder(
+        lambda folder: by_hand.test_a_queued_run_is_not_claimed_under_a_halt_that_was_put_there_by_hand(
+            folder, b"nonsense"
+        )
+    )
+
+
+def a_halted_run_is_not_taken_over_to_be_driven() -> None:
+    _in_a_folder(by_hand.test_a_run_taken_over_from_a_dead_driver_is_settled_and_not_driven)
+
+
+def a_halted_agent_is_not_started() -> None:
+    asyncio.run(halted.test_a_start_is_refused_with_the_reason_until_the_halt_is_lifted({"agent": "writer"}))
+
+
+def a_child_of_a_halted_agent_waits() -> None:
+    asyncio.run(halted.test_a_child_of_a_halted_agent_begins_as_held_and_its_parent_waits())
+
+
+def a_noted_resume_outlives_a_halt() -> None:
+    asyncio.run(before.test_a_resume_asked_for_before_the_halt_is_taken_at_the_lift())
+
+
+def a_rewind_ends_as_it_would_without_the_halt() -> None:
+    asyncio.run(before.test_a_rewind_under_way_ends_and_leaves_the_run_as_it_would_have())
+
+
+def a_trip_ends_the_call() -> None:
+    asyncio.run(tripwires.test_pause_closes_the_stream_and_holds_the_run_with_a_need(tripwires.LEAK, "text"))
+
+
+def a_resume_lets_a_tripped_call_pass() -> None:
+    asyncio.run(tripwires.test_resume_lets_the_call_pass_marked_and_only_that_call())

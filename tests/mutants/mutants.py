@@ -26,7 +26,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit.py",
         "        if fresh.fence != session.fence:\n            raise Fenced",
         "        if False:\n            raise Fenced",
-        hint=125,
+        hint=77,
     ),
     Mutant(
         "a call of an earlier attempt is admitted",
@@ -40,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit.py",
         'status == "running" and attempt == a.attempt',
         "attempt == a.attempt",
-        hint=11,
+        hint=125,
     ),
     Mutant(
         "a refused call goes on",
@@ -62,14 +62,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "claiming.py",
         'call.status, call.left_by = "in_doubt", row.holder',
         'call.status = "not_begun"',
-        hint=21,
+        hint=82,
     ),
     Mutant(
         "a takeover does not raise the fence",
         "claiming.py",
         "    row.fence += 1\n",
         '    row.fence += row.status == "queued"\n',
-        hint=125,
+        hint=115,
     ),
     Mutant(
         "runs are taken from drivers that live",
@@ -94,14 +94,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit.py",
         "            if mail.id in read:\n",
         "            if True:\n",
-        hint=80,
+        hint=15,
     ),
     Mutant(
         "mail is not given back by a cancel",
         "verbs/cancelling.py",
         '        *return_mail(tx, row, "cancelled"),\n',
         "",
-        hint=7,
+        hint=46,
     ),
     Mutant(
         "a boundary is taken although the step was set back",
@@ -150,7 +150,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if ask.request_id is not None:\n        known = tx.answered(ask.request_id)\n"
         "        if known is not None:",
         "    if ask.request_id is not None:\n        known = None\n        if known is not None:",
-        hint=5,
+        hint=7,
     ),
     Mutant(
         "a silent process begins bodies",
@@ -185,7 +185,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "supervising.py",
         'if row.status == "running" and not _settled(tx, row, name):',
         'if row.status == "running":',
-        hint=65,
+        hint=1262,
     ),
     Mutant(
         "a closed attempt is asked no more",
@@ -222,5 +222,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "                await commit.wait()\n            except Fenced:\n                return",
         "                pass\n            except Fenced:\n                return",
         caught_by="a_write_is_durable_before_its_result_is_used",
+    ),
+    Mutant(
+        "a tripped stream is read to its end",
+        "tripping.py",
+        "    flight.spoiled = True\n    flight.cut()\n",
+        "    return\n",
+        caught_by="a_trip_ends_the_call",
+    ),
+    Mutant(
+        "a growing match is not held back",
+        "tripwire/scanning.py",
+        "if self._holds and self._span is None and self._hold_at < 0:",
+        "if False:",
+        caught_by="a_trip_ends_the_call",
+    ),
+    Mutant(
+        "a person's word does not let a call pass",
+        "resuming.py",
+        'doc.tripwire_ok.append(str(doc.holds["tripwire"].data))',
+        "pass",
+        caught_by="a_resume_lets_a_tripped_call_pass",
     ),
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.frames import histories
 from tests.mutants import guards
 from tests.mutants.frame_mutants import FRAME_MUTANTS
+from tests.mutants.halt_mutants import HALT_MUTANTS
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.races.replay import check
 
@@ -21,7 +22,7 @@ import standfast
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
-ALL = (*MUTANTS, *FRAME_MUTANTS)
+ALL = (*MUTANTS, *FRAME_MUTANTS, *HALT_MUTANTS)
 PLAYED: dict[str, Callable[[int], object]] = {"races": check, "frames": histories.check}
 
 

@@ -131,4 +131,22 @@ writer = LLMAgent(
     "writer", model=models.scripted("Once upon a time there was a run that could be stopped.", delay=0.02, again=True)
 )
 
-AGENTS = [counter, wedger, shop, writer]
+novelist = LLMAgent(
+    "novelist",
+    model=models.scripted(" ".join(f"Chapter {n} of a run." for n in range(60)), delay=0.02, again=True),
+)
+
+
+@agent("quitter", on_error="fail")
+async def quitter(run: Run[Count]) -> Done[str]:
+    """Fails for good."""
+    raise ValueError("nothing to be done")
+
+
+@agent("quiet")
+async def quiet(run: Run[Count]) -> Done[None]:
+    """Has nothing to say."""
+    return Done(None)
+
+
+AGENTS = [counter, wedger, shop, writer, novelist, quitter, quiet]

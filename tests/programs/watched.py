@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 from pydantic import BaseModel
 
-from standfast import Done, Idle, Performed, Pipeline, Run, agent, ask, say, tool
+from standfast import Done, Idle, LLMAgent, Performed, Pipeline, Run, agent, ask, models, say, tool
 
 
 class Memo(BaseModel):
@@ -92,4 +93,40 @@ async def clerk(run: Run[Desk]) -> Done[list[str]] | Idle | None:
     return Idle()
 
 
-AGENTS = [memo, asking, clerk]
+class Paint(BaseModel):
+    colour: str
+    coats: int = 1
+    careful: bool = False
+    places: list[str] = []
+    finish: Literal["matt", "glossy"] = "matt"
+
+
+@agent("painter")
+async def painter(run: Run[Paint]) -> Done[str]:
+    """Paints for good: it asks first."""
+    return Done(await run.call(paint(run.state.colour)))
+
+
+teller = LLMAgent("teller", model=models.scripted("Once upon a time there was a run.", again=True))
+
+
+@tool(effect="write")
+async def slow_write(seconds: float) -> str:
+    """A write that takes its time."""
+    await asyncio.sleep(seconds)
+    return "written"
+
+
+@agent("scribe")
+async def scribe(run: Run[Memo]) -> Done[str]:
+    """Is long about a write that cannot be cut."""
+    return Done(await run.call(slow_write(run.state.seconds)))
+
+
+@agent("brackets")
+async def brackets(run: Run[Nothing]) -> Done[str]:
+    """Offers what looks like markup."""
+    return Done(await run.call(ask("Which?", options=["[red]all[/red] [x]", "none"])))
+
+
+AGENTS = [memo, asking, clerk, painter, teller, scribe, brackets]

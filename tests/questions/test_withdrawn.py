@@ -57,6 +57,32 @@ async def test_an_approval_does_not_count_for_the_arguments_of_a_redirect() -> N
             assert world.sent == [("bob", "hello")]
 
 
+class Addressed(BaseModel):
+    to: str = "ann"
+
+
+@agent("addresser", tools=[send])
+async def addresser(run: Run[Addressed]) -> Done[str]:
+    return Done(await run.call(send(run.state.to, "hello")))
+
+
+async def test_an_edit_that_changes_what_a_step_asks_makes_the_old_question_void() -> None:
+    """R14, R29: the person has answered by changing what it was about."""
+    world = World()
+    async with lab([addresser], provide={World: world}) as runs:
+        run = await runs.start(addresser, Addressed())
+        (old,) = (await held(run, "asks")).needs
+        assert "ann" in old.text
+        assert await run.edit({"to": "bob"})
+        assert await run.resume()
+        (new,) = (await held(run, "asks")).needs
+        assert "bob" in new.text
+        assert isinstance(await run.approve(old.call), Refused)
+        assert await run.approve(new.call)
+        assert await run.result(timeout=10) == "sent to bob"
+        assert world.sent == [("bob", "hello")]
+
+
 async def test_a_question_that_the_new_attempt_does_not_ask_is_withdrawn() -> None:
     world = World()
     async with lab([busy], provide={World: world}) as runs:

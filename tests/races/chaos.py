@@ -12,9 +12,13 @@ from tests.races.sim import Node, Sim
 from tests.races.world import World
 from tests.races.zoo import Op, Work, worker
 
-from standfast import Accepted, Answer, CheckAgain, Handle, Happened, Misuse, NotHappened, RunView
+import standfast
+from standfast import Accepted, Answer, CheckAgain, Halt, Handle, Happened, Misuse, NotHappened, RunView
+from standfast.control import load
+from standfast.events import RunHalted, RunLifted
 from standfast.records import ENDED, LIVE
 
+LABELS = {"team": "races"}
 SIMPLE = ("look", "flaky", "tally", "owned", "deaf", "send", "traced", "write", "draft", "lock", "broken", "unwilling")
 KINDS = (
     *SIMPLE,
@@ -46,6 +50,15 @@ class Said:
 
 
 @dataclass(slots=True)
+class Halted:
+    """An operator's halt, with the places of its setting and its lifting in the world's order."""
+
+    halt: Halt
+    n: int
+    lifted: int | None = None
+
+
+@dataclass(slots=True)
 class Story:
     """Everything the oracle needs to know of one run."""
 
@@ -55,6 +68,7 @@ class Story:
     said: list[Said] = field(default_factory=list[Said])
     answers: dict[str, int] = field(default_factory=dict[str, int])  # question -> what was answered
     forks: list[tuple[Handle[Any], int]] = field(default_factory=list[tuple[Handle[Any], int]])
+    halts: list[Halted] = field(default_factory=list[Halted])
 
     def accepted(self, *verbs: str) -> list[Said]:
         return [s for s in self.said if s.verb in verbs and isinstance(s.answer, Accepted)]
@@ -89,6 +103,7 @@ class Chaos:
         self._rng = sim.rng
         self.story = story
         self._count = 0
+        self._halting = sim.halting
 
     @property
     def _world(self) -> World:
@@ -153,6 +168,8 @@ class Chaos:
             (2, self._freeze),
             (2, self._child),
         ]
+        if self._halting:
+            choices += [(5, self._halt), (4, self._lift), (3, self._halt_in_quiet)]
         weights = [weight for weight, _ in choices]
         await rng.choices([do for _, do in choices], weights)[0]()
 
@@ -169,12 +186,56 @@ class Chaos:
         self._sim.keep(task)
         await asyncio.sleep(self._rng.choice((0.0, 1.0, 12.0)))
 
+    # --- an operator ---------------------------------------------------------------------------------
+
+    async def _halt(self, then: Any = None) -> Halted:
+        """Halt all, an agent (the run's own, its children's, nobody's), or a label."""
+        rng = self._rng
+        what = rng.choice(({"all": True}, {"agent": "worker"}, {"agent": "helper"}, {"labels": LABELS}, {"agent": "x"}))
+        then = then or ("cancel" if rng.random() < 0.1 else "pause")
+        halt = await rng.choice(self._sim.nodes).halt(**what, then=then, reason="enough", by="operator")
+        n = next(s.n for s in reversed(self._world.seen) if s.what == "answer" and s.data == halt)
+        self.story.halts.append(Halted(halt, n))
+        return self.story.halts[-1]
+
+    async def _lift(self) -> None:
+        holding = [h for h in self.story.halts if h.lifted is None]
+        if holding:
+            await self.lift(self._rng.choice(holding))
+
+    async def lift(self, one: Halted) -> None:
+        """Lift one; only the first to ask counts."""
+        lifted = await self._rng.choice(self._sim.nodes).lift(one.halt.id, by="operator", reason="over")
+        if one.lifted is None:
+            one.lifted = next(s.n for s in reversed(self._world.seen) if s.what == "answer" and s.data == lifted)
+
+    async def _halt_in_quiet(self) -> None:
+        """A run that stands still when a halt comes and goes is held by what held it before."""
+        before = await self._handle().view()
+        acts = self._count
+        one = await self._halt(then="pause")
+        await self._wait()
+        await self.lift(one)
+        after = await self._handle().view()
+        alone = self._count == acts and len([h for h in self.story.halts if h.lifted is None]) == 0
+        if before.status == "paused" and alone and not self._others(one, before):
+            assert (after.status, after.holds) == ("paused", before.holds), f"{before.holds} became {after}"
+
+    def _others(self, one: Halted, before: RunView) -> list[Any]:
+        """What else has happened to the run since `before`."""
+        rows = self._sim.nodes[0].read(lambda tx: tx.record(load(tx, before.id).n, before.seq, 100_000))
+        events = [event for _, found in rows for event in found]
+        return [e for e in events if not (isinstance(e, RunHalted | RunLifted) and e.halt == one.halt.id)]
+
     async def _fork(self) -> None:
         try:
             step = self._rng.choice((None, 0, 1))
             fork = await self._handle().fork(at=step)
         except Misuse:
             return  # there is no such step
+        except standfast.Halted:
+            assert self.story.halts, "a fork is refused as halted although nobody has halted anything"
+            return
         self.story.forks.append((fork, (await fork.view()).step))
 
     async def _child(self) -> None:
@@ -255,10 +316,12 @@ async def play(sim: Sim, nodes: list[Node]) -> Chaos:
     rng = sim.rng
     steps = program(rng, steps=rng.choice((1, 2, 3, 3, 5)))
     reads_mail = rng.random() < 0.8
-    handle = await nodes[0].start(worker, Work(program=steps, reads_mail=reads_mail))
+    handle = await nodes[0].start(worker, Work(program=steps, reads_mail=reads_mail), labels=LABELS)
     chaos = Chaos(sim, Story(handle, steps, reads_mail))
     await chaos.play()
     await sim.calm()
+    for one in chaos.story.halts:
+        await chaos.lift(one)
     await chaos.end(handle)
     for fork, _ in chaos.story.forks:
         await chaos.end(fork)

@@ -12,7 +12,7 @@ from tests.races.sim import Node
 from tests.races.world import World
 from tests.races.zoo import REPEATABLE, SETTLES, UNDOABLE
 
-from standfast import Accepted, Handle, Receipt, TooLate
+from standfast import Accepted, Halt, Handle, Receipt, TooLate
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.machine import DriverVerb, UserVerb, can
@@ -20,6 +20,7 @@ from standfast.rows import CallRow, RunRow
 
 VERBS: tuple[UserVerb | DriverVerb, ...] = (
     *("pause", "resume", "step_once", "redirect", "message", "edit", "resolve", "approve", "deny", "answer", "rewind"),
+    *("halt", "lift"),
     *("cancel", "start", "claim", "commit", "takeover", "release", "stop", "settle", "undo", "finish", "fail"),
 )
 HEARD = (
@@ -64,11 +65,13 @@ class Oracle:
         self._undone()
         self._lineage()
         self._children_first()
+        self._stands_still_while_halted()
         await self._tails()
         await self._model()
         await self._ended()
         if self._own:
             self._heard()
+            self._nothing_begins_after_a_halt()
             self._nothing_begins_after_cancel()
             await self._mail()
             if self._story.reads_mail:
@@ -162,8 +165,51 @@ class Oracle:
         must(receipt.calls_after_cancel == 0, f"calls_after_cancel is {receipt.calls_after_cancel}")
         self._quiet_after_settled(receipt, mine)
 
+    def _stands_still_while_halted(self) -> None:
+        """R13: a run that a halt holds is neither queued nor running until the last halt that matches it is lifted."""
+        holding: set[str] = set()
+        for event in self.record:
+            if isinstance(event, ev.RunHalted):
+                must(event.halt not in holding, f"{event.halt} halts a run once")
+                holding.add(event.halt)
+            elif isinstance(event, ev.RunLifted):
+                holding.remove(event.halt)
+            status = getattr(event, "status", None)
+            if status not in ("pausing", "paused", None):
+                stopping = status in ("cancelling", "cancelled", "done")
+                must(not holding or stopping, f"{event} although {holding} hold the run")
+            if isinstance(event, ev.CancelAsked):
+                holding.clear()
+        expected_ = {h.halt.id for h in self._story.halts if self._matches(h.halt, self.row)}
+        seen = {e.halt for e in self.record if isinstance(e, ev.RunHalted)}
+        must(seen <= expected_, f"halted by {seen - expected_}, which say nothing of this run")
+
+    def _matches(self, halt: Halt, row: RunRow) -> bool:
+        parent = None if row.parent is None else self._node.read(lambda tx: _row(tx, row.parent or ""))
+        own = halt.agent in (None, row.agent) and halt.labels.items() <= row.doc.labels.items()
+        return own or (parent is not None and self._matches(halt, parent))
+
+    def _nothing_begins_after_a_halt(self) -> None:
+        """R13: in every run that a halt matches, nothing begins after its commit but what it named."""
+        family = [self.row, *self._below(self.row.id)]
+        for halted in self._story.halts:
+            until = len(self._world.seen) if halted.lifted is None else halted.lifted
+            named = {ref.id for ref in halted.halt.in_flight}
+            for row in family:
+                if not self._matches(halted.halt, row):
+                    continue
+                record = self._node.read(lambda tx: tx.record(row.n, 0, 100_000))  # noqa: B023 - called at once
+                mine = {e.call for _, events in record for e in events if isinstance(e, ev.CallStarted)}
+                for seen in self._world.seen[halted.n : until]:
+                    if seen.what == "start" and seen.key in mine:
+                        must(seen.key in named, f"{seen} began in {row.id} after {halted.halt} and was not named")
+
+    def _below(self, id_: str) -> list[RunRow]:
+        children = self._node.read(lambda tx: [_row(tx, child) for child in tx.children(id_, live=False)])
+        return [*children, *(below for child in children for below in self._below(child.id))]
+
     def _forced(self) -> bool:
-        return any(e.trigger != "user" for e in self.record if isinstance(e, ev.CancelAsked))
+        return any(e.trigger != "api" for e in self.record if isinstance(e, ev.CancelAsked))
 
     def _quiet_after_settled(self, receipt: Receipt, mine: set[str]) -> None:
         left = {f.call.id for f in receipt.in_flight if f.outcome in ("still_running", "in_doubt")}

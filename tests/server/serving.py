@@ -53,9 +53,12 @@ class Server:
             )
         self.said: list[str] = []
         self.url = self._line(r"standfast: (\S+)/$")
-        self.token = "" if "--token" in options else self._line(r"token: (\S+)$")
+        given = "--token" in options or "--token-file" in options
+        self.token = "" if given else self._line(r"token: (\S+)$")
         if "--token" in options:
             self.token = options[options.index("--token") + 1]
+        if "--token-file" in options:
+            self.token = Path(options[options.index("--token-file") + 1]).read_text().strip()
         self._line("store: ")
         self.http = httpx2.Client(
             base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=LONG, verify=False
@@ -142,15 +145,15 @@ class Server:
                 self.process.wait(LONG)
         assert self.process.stdout is not None
         self.process.stdout.close()
-        for pid in leftovers(self.store):
+        for pid in (*leftovers(self.store), *leftovers(self.store, "standfast.operator")):
             try:
                 os.killpg(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
 
 
-def leftovers(store: Path) -> list[int]:
-    """Worker processes of this store that are still there."""
+def leftovers(store: Path, module: str = "standfast.server.worker") -> list[int]:
+    """Processes of this store that are still there: its workers, or those of another module."""
     found: list[int] = []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -158,7 +161,7 @@ def leftovers(store: Path) -> list[int]:
                 words = Path(entry.path, "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"standfast.server.worker" in words and str(store).encode() in words:
+            if module.encode() in words and str(store).encode() in words:
                 found.append(int(entry.name))
     return found
 

@@ -126,6 +126,48 @@ def test_an_approval_that_is_cancelled_is_denied(server: Server) -> None:
     assert "does not wait" in refused["detail"]
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        None,
+        {},
+        {"approved": "false"},
+        {"approved": "no"},
+        {"approved": 0},
+        {"accepted": False},
+        "deny",
+        {"decision": 1},
+    ],
+    ids=repr,
+)
+def test_what_is_no_clear_yes_approves_nothing(server: Server, payload: Any) -> None:
+    """R14: an irreversible call passes on `true` alone."""
+    name = thread()
+    told = stream(server, "/agui/shop", asked(name, state={"item": "cup"}))
+    entry = {"interruptId": told[-1].outcome.interrupts[0].id, "status": "resolved", "payload": "none"}
+    told = stream(server, "/agui/shop", asked(name, resume=[entry]))
+    entry = {"interruptId": told[-1].outcome.interrupts[0].id, "status": "resolved", "payload": payload}
+    refused = server.post("/agui/shop", asked(name, resume=[entry]), status=422)
+    assert "unclear" in refused["detail"]
+    entry["payload"] = False
+    told = stream(server, "/agui/shop", asked(name, resume=[entry]))
+    assert "error" in [interrupt.reason for interrupt in told[-1].outcome.interrupts]
+    assert [event for event in told if event.type.value == "TOOL_CALL_RESULT" and "sent" in event.content] == []
+
+
+@pytest.mark.parametrize("words", [{"id": "m2"}, {}], ids=["with an id", "without"])
+def test_words_beside_an_empty_resume_are_not_dropped(server: Server, words: dict[str, str]) -> None:
+    """R22"""
+    name = thread()
+    stream(server, "/agui/shop", asked(name, state={"item": "cup"}))
+    said = {**words, "role": "user", "content": "make haste"}
+    body = asked(name, resume=[])
+    body["messages"] = [said]
+    stream(server, "/agui/shop", body)
+    (run,) = [one for one in server.get("/api/runs?agent=shop&limit=1000")["runs"] if name in one["labels"].values()]
+    assert [mail["text"] for mail in run["mail"]] == ["make haste"]
+
+
 @pytest.mark.parametrize("verb", ["pause", "cancel"])
 def test_a_stop_in_the_midst_is_an_outcome_never_an_error(server: Server, verb: str) -> None:
     """Cancel is the cancelled outcome with the receipt."""

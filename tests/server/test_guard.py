@@ -97,7 +97,8 @@ def test_a_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_u
     assert "samesite=strict" in cookie.lower()
     assert "domain" not in cookie.lower()
     assert server.token not in cookie
-    assert stranger.get("/api/me").json() == {"name": "operator", "rights": ["*"]}
+    me = stranger.get("/api/me").json()
+    assert (me["name"], me["rights"], me["runs"]) == ("operator", ["*"], None)
     kept = server.store.with_name("runs.db-sessions")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stranger.cookies[next(iter(stranger.cookies))] not in kept.read_text()
@@ -259,8 +260,10 @@ def test_an_explicit_flag_lets_it(serve: Any) -> None:
 def test_an_actor_can_do_only_what_it_has_the_right_to() -> None:
     from standfast.server import may  # noqa: PLC0415
 
-    looker = Actor("ann", frozenset({"look", "pause"}))
-    assert may(looker, "look", "r1")
+    looker = Actor("ann", frozenset({"view", "pause"}))
+    assert may(looker, "view", "r1")
+    assert may(looker, "transcript", "r1")
+    assert may(looker, "resume", "r1")
     assert may(looker, "pause", "r1")
     assert not may(looker, "cancel", "r1")
     assert not may(Actor("bob", frozenset({"*"}), frozenset({"r2"})), "pause", "r1")

@@ -36,7 +36,7 @@ async def who(request: Request) -> Actor | None:
     name = request.session.get("user")
     if name is None:
         return None
-    return Actor(name) if name == "ann" else Actor(name, frozenset({"look", "pause"}))
+    return Actor(name) if name == "ann" else Actor(name, frozenset({"view", "pause"}))
 
 
 async def log_in(request: Request) -> Response:
@@ -110,7 +110,7 @@ async def test_rights_are_asked_at_every_door(tmp_path: Path) -> None:
         run = await runs.start("counter", {"to": 1000, "seconds": 0.1})
         assert (await client.get(f"/agents/api/runs/{run.id}")).status_code == 200
         assert (await client.post(f"/agents/api/runs/{run.id}/pause")).status_code == 200
-        for path in ("resume", "cancel", "fork", "force"):
+        for path in ("redirect", "cancel", "fork", "force"):
             answer = await client.post(f"/agents/api/runs/{run.id}/{path}", json={})
             assert answer.status_code == 403, path
         body: Any = {"agent": "counter", "state": {}}

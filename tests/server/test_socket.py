@@ -7,6 +7,7 @@ import threading
 import uuid
 
 import pytest
+from tests.programs.served import AGENTS
 from tests.server.serving import LONG, Server, Socket, eventually
 from websockets.exceptions import ConnectionClosed
 
@@ -17,8 +18,9 @@ def new_id() -> str:
 
 def test_hello_says_who_one_is_and_what_there_is(server: Server) -> None:
     with server.socket() as page:
-        assert page.hello["me"] == {"name": "operator", "rights": ["*"]}
-        assert {agent["name"] for agent in page.hello["agents"]} == {"counter", "wedger", "shop", "writer"}
+        assert (page.hello["me"]["name"], page.hello["me"]["rights"]) == ("operator", ["*"])
+        assert {agent["name"] for agent in page.hello["agents"]} == {agent.name for agent in AGENTS}
+        assert {"start", "fork", "cancel", "perform", "force"} <= set(page.hello["verbs"])
         page.say(op="ping", n=7)
         assert page.next("pong")["n"] == 7
 

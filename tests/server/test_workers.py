@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +43,20 @@ def test_a_blocked_event_loop_does_not_block_a_verb_and_is_killed_after_its_dead
     assert [undone["outcome"] for undone in receipt["undone"]] == ["undone"]
     assert server.ready().workers() != old
     assert "event loop is blocked" in server.get("/readyz")["workers"][0]["last_end"]
+
+
+def test_stopped_code_that_blocks_a_worker_does_not_starve_its_other_runs(serve: Serve) -> None:
+    """R34: the stop has settled without the event loop; the runs beside it still need one."""
+    server = serve("--stop-deadline", "2").ready()
+    other = server.start("counter", "other", to=100_000, seconds=0.2)
+    eventually(lambda: server.view(other)["step"] >= 1)
+    run = stuck(server, "loop")
+    server.post(f"/api/runs/{run}/pause")
+    server.until(run, "paused")
+    step = server.view(other)["step"]
+    eventually(lambda: server.view(other)["step"] > step, 60)
+    (worker,) = server.ready().get("/readyz")["workers"]
+    assert f"code of run {run}" in worker["last_end"]
 
 
 def test_force_names_and_kills_the_worker_and_other_runs_recover(serve: Serve) -> None:
@@ -170,7 +186,7 @@ def test_a_server_without_agents_only_controls(serve: Serve) -> None:
     """It holds no agent code; it starts runs by their stored schemas."""
     driving = serve().ready()
     control = serve(agents=())
-    assert control.get("/readyz") == {"ready": True, "workers": []}
+    assert {**control.get("/readyz"), "record": None} == {"ready": True, "workers": [], "record": None}
     run = control.start("counter", "by-name", to=2)
     assert control.until(run, "done")
     control.post("/api/runs", {"agent": "counter", "state": {"to": "x"}}, status=422)
@@ -208,3 +224,13 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return state not in "ZX"
+
+
+def test_agents_that_can_never_be_loaded_end_the_server_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    command = [sys.executable, "-m", "standfast.cli", "serve", "broken:AGENTS", "--port", "0"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert told.returncode == 1, told.stderr
+    assert "broken.py, line 1" in told.stderr
+    assert "no worker can load broken:AGENTS" in told.stderr
+    assert "Traceback" not in told.stderr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.helpers import eventually, held
-from tests.travel.world import Trip, a_world, stopped_in_step, traveller
+from tests.travel.world import Trip, World, a_world, stopped_in_step, traveller
 
-from standfast import Refused, TooLate
+from standfast import Done, Performed, Refused, Run, TooLate, agent, tool, use
 from standfast.records import Undo
 
 
@@ -131,6 +131,39 @@ async def test_a_resume_during_a_rewind_is_taken_when_it_has_settled() -> None:
         world.open.set()
         assert await run.result(timeout=10) == ["a!", "b!"]
         assert world.log == ["a", "b", "undo b", "b"]
+
+
+async def open_again(p: Performed[None, None]) -> None:
+    use(World).log.append("opened again")
+
+
+@tool(undo=open_again)
+async def close_up() -> None:
+    use(World).log.append("close_up")
+    await use(World).open.wait()
+
+
+@agent("closer", tools=[close_up])
+async def closer(run: Run[Trip]) -> Done[str] | None:
+    if run.step == 0:
+        return None
+    await run.call(close_up())
+    return Done("closed")
+
+
+async def test_a_rewind_that_was_noted_is_not_lost_to_a_step_that_ends_the_run() -> None:
+    """R5: the pause lets the last write finish, and with it the run would be done."""
+    async with a_world(closer) as (runs, world):
+        run = await runs.start(closer, Trip(steps=[]))
+        await eventually(lambda: "close_up" in world.log)
+        assert await run.pause()
+        assert await run.rewind(0, by="ann")
+        world.open.set()
+        view = await held(run, "user")
+        assert (view.step, view.epoch) == (0, 1)
+        assert await run.resume()
+        assert await run.result(timeout=10) == "closed"
+        assert world.log == ["close_up", "opened again", "close_up"]
 
 
 async def test_a_resume_during_a_rewind_does_not_pass_over_what_could_not_be_undone() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.helpers import eventually
 from tests.server.serving import Server
-from textual.pilot import Pilot
+from tests.tui.looking import LONG, SIZE, Watching, bar, needing, slow, so_far, text, until
 from textual.widgets import Button, DataTable, Input, Static, TextArea
 
 from standfast import Runtime
@@ -18,38 +18,6 @@ from standfast.tui.app import WatchApp
 from standfast.tui.dialogs import FrameDialog, NeedDialog, RedirectDialog, TextDialog
 from standfast.tui.run_screen import RunScreen
 from standfast.tui.runs_screen import RunsScreen
-
-SIZE = (80, 24)
-LONG = 30
-Watching = Callable[..., WatchApp]
-
-
-async def until(pilot: Pilot[Any], look: Callable[[], Any]) -> Any:
-    """The first truthy value of `look()`, while the app goes on."""
-    async with asyncio.timeout(LONG):
-        while not (found := look()):
-            await pilot.pause(0.02)
-    return found
-
-
-def text(app: WatchApp, selector: str) -> str:
-    """What a widget of the screen on top shows."""
-    return str(app.screen.query_one(selector, Static).render())
-
-
-def bar(app: WatchApp) -> str:
-    return text(app, "#status")
-
-
-async def slow(runs: Runtime, **more: Any) -> Any:
-    """A run that reads aloud for a minute."""
-    run = await runs.start("memo", {"seconds": 60}, **more)
-
-    async def reading() -> Any:
-        return (await run.view()).in_flight
-
-    await eventually(reading, LONG)
-    return run
 
 
 async def test_the_bar_says_what_each_control_would_do(runs: Runtime, watching: Watching) -> None:
@@ -162,16 +130,8 @@ async def test_a_redirect_from_an_earlier_step_undoes_what_came_after(runs: Runt
         select.value = (await run.view()).plan[0].id
         await pilot.click("#from")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and "Write it anew" in text(app, "#plan-text"))
-    undone = [event async for event in _so_far(run) if event.type == "undo_ended"]
+    undone = [event async for event in so_far(run) if event.type == "undo_ended"]
     assert [event.tool for event in undone] == ["draft"]
-
-
-async def _so_far(run: Any) -> Any:
-    seq = (await run.view()).seq
-    async for event in run.events():
-        yield event
-        if getattr(event, "seq", 0) >= seq:
-            return
 
 
 async def test_what_is_needed_comes_as_dialogs(runs: Runtime, watching: Watching) -> None:
@@ -238,7 +198,7 @@ async def test_thoughts_on_hold_are_shown_and_can_be_given_up_for_a_reason(runs:
         app.screen.query_one("#reason", Input).value = "nobody reads it"
         app.screen.query_one("#abandon", Button).press()
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and table.row_count == 1)
-    given_up = [event async for event in _so_far(run) if event.type == "frame_abandoned"]
+    given_up = [event async for event in so_far(run) if event.type == "frame_abandoned"]
     assert [(event.goal, event.by, event.reason) for event in given_up] == [("report", "ann", "nobody reads it")]
 
 
@@ -294,10 +254,6 @@ async def test_the_list_has_those_that_need_someone_on_top_and_opens_one(runs: R
         await until(pilot, lambda: isinstance(app.screen, TextDialog))
         await pilot.press("escape")
     assert (await other.view()).status == "paused"
-
-
-async def needing(run: Any) -> Any:
-    return (await run.view()).needs
 
 
 async def test_the_same_screen_works_on_a_server(server: Server, watching_server: Callable[..., WatchApp]) -> None:

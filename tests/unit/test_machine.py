@@ -220,6 +220,31 @@ def test_resume_never_waves_through_a_question_a_doubt_or_a_halt(hold: Hold) -> 
     assert resume_leaves({hold, "user"}, accept_stale=True, budget_has_room=True) == {hold}
 
 
+@pytest.mark.parametrize("status", LIVE)
+def test_a_halt_leaves_no_run_going(status: Status) -> None:
+    """R13: queued becomes paused, running becomes pausing; what stands still or ends goes on doing so."""
+    after = {target for target in STATUSES if can(status, "halt", target)}
+    expected: dict[Status, set[Status]] = {
+        "queued": {"paused"},
+        "running": {"pausing"},
+        "pausing": {"pausing"},
+        "paused": {"paused"},
+        "cancelling": set(),
+    }
+    assert after == expected[status]
+
+
+def test_a_halted_run_goes_on_only_through_a_lift_and_the_queue() -> None:
+    """R13: no path of halts and lifts alone leads to running, and an ended run is neither halted nor lifted."""
+    operators: tuple[Verb, ...] = ("halt", "lift")
+    for status in LIVE:
+        assert "running" not in reachable(status, lambda row: row.verb in operators)
+    assert {target for target in STATUSES if can("paused", "lift", target)} == {"paused", "queued"}
+    assert {target for target in STATUSES if can("pausing", "lift", target)} == {"pausing"}
+    for ended in (*ENDED, "cancelling"):
+        assert not any(can(ended, verb, target) for verb in operators for target in STATUSES)
+
+
 def test_resume_of_an_idle_run_is_not_refused() -> None:
     assert not resume_leaves({"waiting"}, accept_stale=False, budget_has_room=False)
 

@@ -1,47 +1,45 @@
 // More than the bar: one step at a time, back to a step, take over, perform a tool, hand back.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
 import { ENDED } from "../reduce";
 import { fieldsOf } from "../schema";
-import type { Json } from "../types.gen";
 import type { ToolInfo, Verb } from "../wire";
-import { SchemaForm, valuesOf, useFields } from "./form";
+import { SchemaForm, blame, valuesOf, useFields } from "./form";
+import { Effect } from "./parts";
 import { accepted, act, changes, client, to, told } from "./state";
 
-/** These came later than the others: offered only by a server that says it has them. */
+/** What this person may do here, as the server's greeting says. */
 function offers(verb: Verb): boolean {
-  return client.verbs?.includes(verb) ?? false;
+  return client.verbs?.includes(verb) ?? true; // a server that does not say so refuses by itself
 }
 
 export function Acting({ run }: { run: WatchedRun }) {
   void told.value;
   void changes.value;
-  useEffect(() => void client.readVerbs(), [client.connection]);
   const { view } = run;
   const [chosen, setBack] = useState<number | null>(null);
   const back = chosen ?? Math.max(0, view.step - 1);
   const [note, setNote] = useState("");
-  if (ENDED.includes(view.status) || view.status === "cancelling") return null;
+  if (ENDED.includes(view.status) || view.status === "cancelling" || !(client.may("redirect") || client.may("pause"))) return null;
   const taken = takenBy(run);
-  const names = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).map((t) => t.name).filter((n) => !["ask", "sleep", "child"].includes(n));
-  const tools = (client.agents.find((a) => a.name === view.agent)?.tools ?? []).filter((t) => t.schema);
+  const tools = client.agents.find((a) => a.name === view.agent)?.tools ?? [];
   return (
     <div class="acting">
       <div class="row">
-        {view.status === "paused" && <button onClick={() => void act(run.id, "step_once")}>Take one step</button>}
-        {view.step > 0 && (
+        {view.status === "paused" && client.may("pause") && <button onClick={() => void act(run.id, "step_once")}>Take one step</button>}
+        {view.step > 0 && client.may("redirect") && (
           <form class="row" onSubmit={(e) => { e.preventDefault(); void act(run.id, "rewind", { to: back }); }}>
             <button>Undo back to step</button>
             <input type="number" aria-label="Step to go back to" min="0" max={view.step} value={back} onInput={(e) => setBack(Number(e.currentTarget.value))} />
           </form>
         )}
-        {offers("take_over") && !taken && <button onClick={() => void act(run.id, "take_over")}>Take over</button>}
+        {offers("take_over") && !taken && client.may("redirect") && <button onClick={() => void act(run.id, "take_over")}>Take over</button>}
       </div>
-      {taken && (
+      {taken && client.may("redirect") && (
         <div class="takeover">
           <p><b>{taken}</b> has taken this run over: the agent waits.</p>
           <Performed run={run} />
-          {offers("perform") && (tools.length ? <Perform run={run} tools={tools} /> : <PerformByName run={run} names={names} />)}
+          {offers("perform") && tools.length > 0 && <Perform run={run} tools={tools} />}
           <form class="row" onSubmit={(e) => { e.preventDefault(); void act(run.id, "hand_back", { note }).then((a) => accepted(a) && setNote("")); }}>
             <input class="grow" aria-label="Note for the agent" placeholder="what you did, for the agent" value={note} onInput={(e) => setNote(e.currentTarget.value)} />
             <button class="primary">Hand back</button>
@@ -78,6 +76,7 @@ function Perform({ run, tools }: { run: WatchedRun; tools: ToolInfo[] }) {
   return (
     <div class="perform">
       <label class="field">Perform a tool<select value={tool.name} onChange={(e) => setName(e.currentTarget.value)}>{tools.map((t) => <option key={t.name}>{t.name}</option>)}</select></label>
+      {tool.effect && <Effect effect={tool.effect} />}
       <PerformForm key={tool.name} run={run} tool={tool} />
     </div>
   );
@@ -87,31 +86,7 @@ function PerformForm({ run, tool }: { run: WatchedRun; tool: ToolInfo }) {
   const form = useFields(fieldsOf(tool.schema));
   const submit = () => {
     const args = valuesOf(form);
-    if (args) void act(run.id, "perform", { tool: tool.name, args });
+    if (args) void act(run.id, "perform", { tool: tool.name, args }, (problem) => blame(form, problem));
   };
   return <SchemaForm form={form} submit={`Perform ${tool.name}`} onSubmit={submit} />;
-}
-
-/** A server that tells only the names of tools: their arguments are written as JSON. */
-function PerformByName({ run, names }: { run: WatchedRun; names: string[] }) {
-  const [chosen, setTool] = useState("");
-  const tool = chosen || names[0] || "";
-  const [problem, setProblem] = useState("");
-  const [args, setArgs] = useState("{}");
-  const submit = () => {
-    try {
-      void act(run.id, "perform", { tool, args: JSON.parse(args) as Json });
-      setProblem("");
-    } catch (error) {
-      setProblem(`Not sent: ${(error as Error).message}`);
-    }
-  };
-  return (
-    <form class="row" onSubmit={(e) => { e.preventDefault(); submit(); }}>
-      <select aria-label="Tool" value={tool} onChange={(e) => setTool(e.currentTarget.value)}>{names.map((n) => <option key={n}>{n}</option>)}</select>
-      <input class="grow code" aria-label="Arguments as JSON" value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
-      <button>Perform</button>
-      {problem && <p class="problem">{problem}</p>}
-    </form>
-  );
 }

@@ -6,10 +6,10 @@ import { isObject } from "../patch";
 import type { Json, JsonValue } from "../types.gen";
 import { duration, money } from "../words";
 import { client, get, route, seconds, to, told } from "./state";
-import { At, Effect, Value } from "./parts";
+import { At, Earlier, Effect, Value } from "./parts";
 
 const STATE_MARK: { [state: string]: string } = {
-  asking: "?", started: "▸", finished: "✓", failed: "!", cut: "–", in_doubt: "≈", denied: "×",
+  asking: "?", started: "▸", finished: "✓", failed: "!", cut: "–", in_doubt: "≈", denied: "×", approved: "✓",
 };
 
 export function Calls({ run }: { run: WatchedRun }) {
@@ -74,7 +74,7 @@ function CallDetail({ run, call }: { run: WatchedRun; call: CallInfo }) {
       {call.progress && <p><progress max="1" value={call.progress.fraction} aria-label="progress" /> {call.progress.text}</p>}
       <h4>Request</h4><Value value={call.args} />
       {call.error ? <><h4>Error</h4><pre class="value" tabIndex={0}>{call.error}</pre></> : call.state === "finished" && <><h4>Response</h4><Value value={call.result} /></>}
-      {call.text && <><h4>What it said{call.state !== "finished" && " (partial)"}</h4><pre class="value" tabIndex={0}>{call.text}</pre></>}
+      {(call.text || call.left > 0) && <><h4>What it said{call.state !== "finished" && " (partial)"}</h4><Earlier run={run.id} characters={call.left} /><pre class="value" tabIndex={0}>{call.text}</pre></>}
       {more && Object.keys(more).length > 0 && <details><summary>All the server knows of it</summary><Value value={more} /></details>}
     </article>
   );

@@ -4,6 +4,7 @@ import { ENDED, times, type Status } from "../reduce";
 import type { RunView } from "../types.gen";
 import { filterOf, type Chosen } from "../filter";
 import { STATE_WORDS, clock, money, planPosition, whyPaused } from "../words";
+import { Halts } from "./halts";
 import { State } from "./parts";
 import { act, changes, client, keep, say, seconds, stored, to } from "./state";
 import { mayNotify } from "./needing";
@@ -40,8 +41,9 @@ export function List() {
       <div class="listhead">
         <h1>Runs</h1>
         <Notify />
-        <a class="button primary" href={to.start()}>New run</a>
+        {client.may("redirect") && !client.me.runs && <a class="button primary" href={to.start()}>New run</a>}
       </div>
+      <Halts />
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <input type="search" aria-label="Search" placeholder="Search" value={chosen.text} onInput={(e) => choose({ text: e.currentTarget.value })} />
         <select aria-label="Status" value={chosen.status} onChange={(e) => choose({ status: e.currentTarget.value })}>
@@ -99,9 +101,9 @@ function Bulk({ picked, clear }: { picked: RunView[]; clear: () => void }) {
   return (
     <div class="bulk" role="group" aria-label="Selected runs">
       <b>{picked.length} selected</b>
-      <button disabled={!pausable.length} onClick={() => void all("Pause", pausable.map((r) => act(r.id, "pause")))}>Pause {pausable.length}</button>
-      <button class="danger" disabled={!live.length} onClick={() => void all("Cancel", live.map((r) => act(r.id, "cancel")))}>Cancel {live.length}</button>
-      <button disabled={!approvals.length} onClick={() => void all("Approve", approvals.map((a) => act(a.run, "approve", { call_id: a.call })))}>Approve {approvals.length}</button>
+      <button disabled={!pausable.length || !client.may("pause")} onClick={() => void all("Pause", pausable.map((r) => act(r.id, "pause")))}>Pause {pausable.length}</button>
+      <button class="danger" disabled={!live.length || !client.may("cancel")} onClick={() => void all("Cancel", live.map((r) => act(r.id, "cancel")))}>Cancel {live.length}</button>
+      <button disabled={!approvals.length || !client.may("resolve")} onClick={() => void all("Approve", approvals.map((a) => act(a.run, "approve", { call_id: a.call })))}>Approve {approvals.length}</button>
       <button class="quiet" onClick={clear}>Clear</button>
     </div>
   );

@@ -16,6 +16,8 @@ export async function tokenInAddress(): Promise<void> {
   const found = /(?:^#|[#&])token=([^&]+)/.exec(location.hash);
   if (!found) return;
   history.replaceState(null, "", location.pathname + location.search + (location.hash.replace(found[0], "").replace(/^#?&?/, "#") || "#/"));
+  const me = await fetch("api/me").catch(() => null);
+  if (me?.ok && ((await me.json()) as { rights: string[] }).rights.includes("*")) return; // a link for others takes nothing away from us
   await signIn(decodeURIComponent(found[1]!)).catch(() => ""); // the login screen says what is wrong
 }
 
@@ -33,7 +35,7 @@ export function Login() {
       <form class="panel pad" onSubmit={(e) => { e.preventDefault(); void submit(); }}>
         <label class="field">Token<input type="password" autocomplete="current-password" autofocus value={token} onInput={(e) => setToken(e.currentTarget.value)} /></label>
         <p class="muted">The server printed it when it started: <code>token: …</code></p>
-        {problem && <p class="problem" role="alert">{problem}</p>}
+        {(problem || client.why) && <p class="problem" role="alert">{problem || client.why}</p>}
         <div class="row"><button class="primary">Sign in</button></div>
       </form>
     </main>

@@ -1,7 +1,8 @@
 import { render } from "preact";
 import "../bar";
 import "../style.css";
-import { Twice, actionOf, isField } from "../keys";
+import { actionOf, isField } from "../keys";
+import { watchHalts } from "./halts";
 import { Help, helping, keys } from "./help";
 import { List } from "./list";
 import { Login, tokenInAddress } from "./login";
@@ -61,21 +62,13 @@ function Status() {
 }
 
 function listenForKeys(): void {
-  const twice = new Twice();
-  let disarm: ReturnType<typeof setTimeout> | undefined;
   addEventListener("keydown", (press) => {
     const action = actionOf(press, keys.value, isField(press.composedPath()));
     if (!action || helping.value) return;
     if (action === "help") helping.value = true;
     else if (!currentBar) return;
     else if (action !== "cancel") currentBar.press(action);
-    else if (twice.press(Date.now())) currentBar.press("cancel");
-    else {
-      currentBar.arm(true);
-      spoken.value = "Press again to cancel";
-      clearTimeout(disarm);
-      disarm = setTimeout(() => currentBar?.arm(false), 1500);
-    }
+    else if (currentBar.cancelTwice() === "armed") spoken.value = "Press again to cancel";
     press.preventDefault();
   });
 }
@@ -95,6 +88,7 @@ async function begin(): Promise<void> {
   listenForKeys();
   sayConnection();
   watchNeeds();
+  watchHalts();
   client.open();
   render(<App />, document.getElementById("app")!);
 }

@@ -3,13 +3,14 @@ import { useState } from "preact/hooks";
 import { isObject } from "../patch";
 import type { Choice, Json, JsonValue, Need } from "../types.gen";
 import type { Verb } from "../wire";
-import { duration } from "../words";
-import { accepted, act, client, seconds, to } from "./state";
+import { duration, sentence } from "../words";
+import { accepted, act, changes, client, seconds, to } from "./state";
 import { Value } from "./parts";
 
 const TITLES: { [kind: string]: string } = {
   approval: "Asks for approval", question: "Asks a question", doubt: "In doubt: did it happen?", stale: "The world has changed",
   budget: "A cap is reached", error: "Stopped by an error", diverged: "Took another path",
+  tripwire: "Gave its instructions away",
 };
 
 export function Needs({ run, needs, traceback }: { run: string; needs: Need[]; traceback: string }) {
@@ -23,6 +24,7 @@ export function Needs({ run, needs, traceback }: { run: string; needs: Need[]; t
 
 function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback: string }) {
   void seconds.value;
+  void changes.value;
   const waited = need.since ? client.now() - need.since : 0;
   return (
     <section class={`need ${need.kind}`} aria-label={TITLES[need.kind] ?? "Needs you"}>
@@ -32,7 +34,7 @@ function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback
       </header>
       <p class="asks">{need.text || "It waits for you."}</p>
       {need.kind === "error" && traceback && <details><summary>Traceback</summary><pre class="value" tabIndex={0}>{traceback}</pre></details>}
-      {need.kind === "approval" ? <Approval run={run} need={need} />
+      {!client.may("resolve") ? <p class="muted">Somebody with the right to resolve decides this; you have not got it.</p> : need.kind === "approval" ? <Approval run={run} need={need} />
         : need.kind === "question" ? <Question run={run} need={need} />
           : need.kind === "doubt" ? <Doubt run={run} need={need} />
             : <Choices run={run} need={need} />}
@@ -152,10 +154,6 @@ function OneChoice({ run, choice, first }: { run: string; choice: Choice; first:
 
 function asChoice(value: JsonValue): Choice | null {
   return isObject(value) && typeof value["verb"] === "string" ? { verb: value["verb"], args: isObject(value["args"]!) ? value["args"] : {}, label: String(value["label"] ?? "") } : null;
-}
-
-function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function parsed(text: string): JsonValue | undefined {

@@ -4,6 +4,7 @@ import { useId } from "preact/hooks";
 import type { Status } from "../reduce";
 import type { JsonValue } from "../types.gen";
 import { STATE_SHAPES, STATE_WORDS } from "../words";
+import { client } from "./state";
 
 export function State({ status, why = "" }: { status: Status; why?: string }) {
   return (
@@ -42,4 +43,10 @@ export function Effect({ effect }: { effect: string }) {
 
 export function By({ who }: { who: string | null }) {
   return <b class="by">{who || "someone"}</b>;
+}
+
+/** A page keeps only so much of what was said; the server has it all. */
+export function Earlier({ run, characters }: { run: string; characters: number }) {
+  if (!characters) return null;
+  return <p class="muted">{characters.toLocaleString("en")} characters before this are in <a href={client.at(`api/runs/${encodeURIComponent(run)}/transcript`)}>the transcript</a>.</p>;
 }

@@ -4,7 +4,8 @@ import type { WatchedRun } from "../client";
 import { isObject } from "../patch";
 import { Markdown } from "../markdown";
 import type { CallRef, Json, JsonValue, Receipt as ReceiptOf } from "../types.gen";
-import { duration, money, thousands } from "../words";
+import { nameOf } from "../telling";
+import { HANDS, TRIGGER_WORDS, duration, money, sentence, thousands } from "../words";
 import { act, get, say, to, told } from "./state";
 import { At, By, Effect, Value } from "./parts";
 
@@ -31,7 +32,7 @@ function Details({ run, receipt }: { run: WatchedRun; receipt: ReceiptOf }) {
   return (
     <>
       <p class="lead">
-        {receipt.trigger === "user" ? <By who={receipt.by} /> : <b>{receipt.trigger}</b>} stopped it{receipt.reason && <>: “{receipt.reason}”</>}.
+        {HANDS.includes(receipt.trigger) ? <><By who={receipt.by} /> <span class="muted">({TRIGGER_WORDS[receipt.trigger]})</span></> : <b>{sentence(TRIGGER_WORDS[receipt.trigger])}</b>} stopped it{receipt.reason && <>: “{receipt.reason}”</>}.
         {" "}{receipt.finished_steps} finished {receipt.finished_steps === 1 ? "step is" : "steps are"} kept.
         {" "}<b>{receipt.calls_after_cancel}</b> calls began after the stop.
       </p>
@@ -45,6 +46,7 @@ function Details({ run, receipt }: { run: WatchedRun; receipt: ReceiptOf }) {
       <Group title="Undone" items={receipt.undone.map((u) => <><CallName run={run.id} call={u.call} /> {outcome(u.outcome)}{u.reason && <span class="muted"> {u.reason}</span>}</>)} />
       <Group title="Left behind" items={receipt.residue.map((r) => <><b>{r.what}</b> <span class="muted">{r.why}</span></>)} tone="no" />
       <Group title="Effects kept" items={receipt.kept.map((k) => <CallName run={run.id} call={k} />)} />
+      <Group title="Suspicious output" items={receipt.marks.map((m) => <>marked after {m.offset} characters of <a href={to.call(run.id, m.call)}>{nameOf(m.call)}</a></>)} tone="no" />
       {receipt.partial_output && <><h3>Partial output</h3><div class="partial"><Markdown text={receipt.partial_output} /></div></>}
     </>
   );

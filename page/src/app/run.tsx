@@ -8,13 +8,15 @@ import type { PlanItem } from "../types.gen";
 import { money, thousands } from "../words";
 import { Acting } from "./acting";
 import { Calls } from "./calls";
+import { Halts } from "./halts";
 import { Inspector } from "./inspector";
 import { Needs } from "./needs";
 import { Output } from "./output";
 import { Plan } from "./plan";
 import { Receipt } from "./receipt";
 import { Record } from "./record";
-import { client, route, spoken, to, useRun } from "./state";
+import { Share } from "./share";
+import { act, changes, client, route, spoken, to, useRun } from "./state";
 import { Frames, Mail, MessageBox } from "./thoughts";
 import { Timeline } from "./timeline";
 
@@ -54,6 +56,8 @@ export function RunPage({ id }: { id: string }) {
   }, [view.status, run.known]);
   useAnnouncements(run.history.entries.length, run);
   const from = (item: PlanItem) => bar.current?.compose(item.step === null || item.status !== "done" ? (item.status === "queued" || item.status === "running" ? null : item) : item);
+  void changes.value;
+  if (client.connection === "open" && !client.may("view")) return <Blind id={id} />;
   if (run.gone) {
     return <main id="main" class="narrow"><h1>{id}</h1><p class="empty big">This run is not here: {run.gone}. <a href={to.list()}>All runs</a></p></main>;
   }
@@ -69,7 +73,9 @@ export function RunPage({ id }: { id: string }) {
           {Object.entries(view.labels).map(([k, v]) => <span class="label" key={k}>{k}: {v}</span>)}
           {view.parent && <a href={to.run(view.parent)}>parent run</a>}
           <span class="muted mono">{thousands(view.spent.input_tokens + view.spent.output_tokens)} tokens · {money(view.spent.cost)} · {view.spent.calls} calls</span>
+          {client.shares && client.may("operator") && <Share run={id} />}
         </div>
+        <Halts run={view} />
         <Needs run={id} needs={view.needs} traceback={view.traceback} />
         <Timeline run={run} />
         <div class="columns">
@@ -86,6 +92,23 @@ export function RunPage({ id }: { id: string }) {
       </main>
       <MessageBox run={run} />
     </>
+  );
+}
+
+/** Whoever may stop a run but not look into it gets the stop, and its answer. */
+function Blind({ id }: { id: string }) {
+  const [said, setSaid] = useState("");
+  const stop = async () => {
+    const answer = await act(id, "cancel");
+    if (answer) setSaid(answer.answer === "accepted" ? "Accepted: nothing new begins from now on." : answer.answer === "too_late" ? `Too late: already ${answer.status}.` : "The run says no.");
+  };
+  return (
+    <main id="main" class="narrow">
+      <h1>{id}</h1>
+      <p>You may not look into this run{client.may("cancel") ? ", but you may cancel it." : "."}</p>
+      {client.may("cancel") && <div class="row"><button class="danger" onClick={() => void stop()}>Cancel this run</button></div>}
+      {said && <p role="status">{said}</p>}
+    </main>
   );
 }
 

@@ -4,7 +4,7 @@ import { labelsOf } from "../filter";
 import { fieldsOf } from "../schema";
 import type { Json } from "../types.gen";
 import type { AgentInfo } from "../wire";
-import { SchemaForm, useFields, valuesOf } from "./form";
+import { SchemaForm, blame, useFields, valuesOf } from "./form";
 import { act, changes, client, to } from "./state";
 
 export function Start() {
@@ -41,7 +41,7 @@ function StartForm({ agent }: { agent: AgentInfo }) {
     const given: Json = { agent: agent.name, state: textField ? state[textField]! : state };
     const parsed = labelsOf(labels);
     if (Object.keys(parsed).length) given["labels"] = parsed;
-    const answer = await act(null, "start", given);
+    const answer = await act(null, "start", given, (problem) => blame(form, problem));
     if (answer?.answer === "accepted" && answer.run) location.hash = to.run(answer.run.id);
   };
   return (

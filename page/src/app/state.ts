@@ -4,7 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { Client, VerbProblem, useClient, type WatchedRun } from "../client";
 import { parseRoute, type Route } from "../routes";
 import type { JsonValue } from "../types.gen";
-import type { Answer, Verb } from "../wire";
+import { askedWith, type Answer, type Problem, type Verb } from "../wire";
+import { outcomeWords, unsentWords } from "../words";
 
 export const client = new Client({ session: async () => (await fetch("api/me")).status !== 401 });
 useClient(client);
@@ -22,22 +23,34 @@ export interface Notice {
 export const notice: Signal<Notice | null> = signal(null);
 export const spoken: Signal<string> = signal(""); // what the one status region says
 
+const NOTICE = 10_000; // ms; what went wrong stays until it is dismissed
+
 export function say(text: string, tone: Notice["tone"] = "plain"): void {
-  notice.value = { text, tone };
+  const said: Notice = { text, tone };
+  notice.value = said;
   spoken.value = text;
+  if (tone === "plain") setTimeout(() => notice.value === said && (notice.value = null), NOTICE);
 }
 
-/** Ask for something and tell the person what came of it. True if it was accepted. */
-export async function act(run: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}): Promise<Answer | null> {
+/** Ask for something and tell the person what came of it; `blamed` may show a problem where it belongs. */
+export async function act(
+  run: string | null, verb: Verb, args: { [key: string]: JsonValue } = {}, blamed: (problem: Problem) => boolean = () => false,
+): Promise<Answer | null> {
   try {
-    const answer = await client.verb(run, verb, args);
+    if (client.lostAt !== null) say(unsentWords(verb));
+    const answer = await client.verb(run, verb, askedWith("button", verb, args));
     if (answer.answer === "accepted") {
-      if (answer.note) say(answer.note);
+      const words = outcomeWords(verb, args, answer.note ?? "");
+      if (words) say(words);
       else notice.value = null;
     } else if (answer.answer === "too_late") say(`Too late: already ${answer.status}.`, "no");
     else say(`Refused: ${answer.why}`, "no");
     return answer;
   } catch (error) {
+    if (error instanceof VerbProblem && blamed(error.problem)) {
+      notice.value = null;
+      return null;
+    }
     const hint = error instanceof VerbProblem ? error.problem.hint : "";
     say([error instanceof Error ? error.message : String(error), hint].filter(Boolean).join(" · "), "no");
     return null;
@@ -90,8 +103,10 @@ export function useRun(id: string): WatchedRun {
 
 export const route: Signal<Route> = signal(parseRoute(location.hash));
 addEventListener("hashchange", () => {
+  const before = route.value;
   route.value = parseRoute(location.hash);
   notice.value = null;
+  if (before.page !== route.value.page || before.run !== route.value.run) spoken.value = ""; // it was about another page
 });
 
 export const to = {

@@ -1,10 +1,11 @@
 // Thoughts on hold, and mail: what people sent in and what became of it.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
+import { Drafts } from "../drafts";
 import { ENDED } from "../reduce";
 import type { Json, MailView } from "../types.gen";
 import { duration } from "../words";
-import { accepted, act, client, seconds, told } from "./state";
+import { accepted, act, changes, client, seconds, told } from "./state";
 import { At, By, Panel } from "./parts";
 
 export function Frames({ run }: { run: WatchedRun }) {
@@ -66,10 +67,18 @@ function MailLine({ mail }: { mail: MailView }) {
   );
 }
 
-/** Always there: Enter sends, and what will happen to it is said at once. */
+const drafts = new Drafts<string>();
+
+/** Always there: Enter sends, and what will happen to it is said at once. On a low screen it opens on demand. */
 export function MessageBox({ run }: { run: WatchedRun }) {
   void told.value;
-  const [text, setText] = useState("");
+  const [text, setDraft] = useState(drafts.of(run.id) ?? "");
+  const [open, setOpen] = useState(text !== "");
+  const box = useRef<HTMLInputElement>(null);
+  const setText = (now: string) => {
+    setDraft(now);
+    drafts.keep(run.id, now);
+  };
   const [when, setWhen] = useState("next");
   const [became, setBecame] = useState("");
   const ended = ENDED.includes(run.view.status);
@@ -81,11 +90,13 @@ export function MessageBox({ run }: { run: WatchedRun }) {
       setBecame(answer.note || "sent");
     }
   };
-  if (ended) return null;
+  void changes.value;
+  if (ended || !client.may("redirect")) return null;
   return (
-    <section class="messagebox" aria-label="Message">
+    <section class={`messagebox ${open ? "open" : ""}`} aria-label="Message">
+    <button class="opener" aria-expanded={open} onClick={() => { setOpen(!open); requestAnimationFrame(() => box.current?.focus()); }}>{open ? "Close" : "Message…"}</button>
     <form onSubmit={(e) => { e.preventDefault(); void send(); }}>
-      <input class="grow" id="message" aria-label="Message to the run" placeholder="Message: a thought beside the task" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+      <input class="grow" id="message" ref={box} aria-label="Message to the run" placeholder="Message: a thought beside the task" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} />
       <select aria-label="When it is read" value={when} onChange={(e) => setWhen(e.currentTarget.value)}>
         <option value="next">next step</option><option value="now">now</option><option value="later">later</option>
       </select>

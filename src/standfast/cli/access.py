@@ -14,6 +14,7 @@ from standfast.records import (
     CheckAgain,
     Choice,
     Decision,
+    Hand,
     Happened,
     Json,
     Need,
@@ -26,6 +27,7 @@ from standfast.transcripts import Said
 
 SHORTEST_ENDING = 3  # characters: ids that sort by time differ at their end
 MANY = 1000
+STOPPING = ("pause", "redirect", "cancel", "rewind", "take_over")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class Access(Protocol):
         """Perform a tool in a run that was taken over; its result."""
         ...
 
+    async def would_kill(self, run: str) -> Json:
+        """What force would kill, in `kills`, and its `pid`; None if nothing can be killed from here: then what can."""
+        ...
+
     async def start(self, args: Json) -> RunView: ...
 
     async def fork(self, run: str, args: Json) -> RunView: ...
@@ -97,6 +103,20 @@ class Access(Protocol):
 
     async def changed(self, seconds: float) -> None:
         """Until something in the store may have changed, or the time is up."""
+        ...
+
+    async def make_token(self, args: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """A token (rights, run or labels or all, expires, name), and its secret."""
+        ...
+
+    async def tokens(self) -> Sequence[dict[str, Any]]: ...
+
+    async def revoke_token(self, id: str) -> Sequence[str]:  # noqa: A002
+        """The ids of those that count no longer."""
+        ...
+
+    async def house(self, after: int = 0) -> Sequence[dict[str, Any]]:
+        """The record of the house: refused attempts, tokens, halts, exports."""
         ...
 
     async def agents(self) -> Sequence[Json]:
@@ -148,6 +168,11 @@ def need_for(view: RunView, kinds: Sequence[str], given: str | None) -> Need:
     names = ", ".join(need.call or need.id for need in view.needs if need.kind in kinds)
     problem = f"no open {what} {given!r}" if not open_needs else f"{len(open_needs)} open ones"
     raise Misuse(f"run {view.id} has {problem}: {names}", hint="name the call; nothing was changed")
+
+
+def asked_with(trigger: Hand, verb: str, args: Json) -> Json:
+    """The same arguments; those of a verb that stops something say what it was asked with."""
+    return {**args, "trigger": trigger} if verb in STOPPING else args
 
 
 def decided(decision: Decision) -> Json:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from standfast.cli.codes import code_of_error
+from standfast.cli.options import place_options
 from standfast.cli.saying import complain, complain_in_json, tell, version
 from standfast.errors import Misuse, StandfastError
 
@@ -51,12 +52,23 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "perform": "verbs:perform",
         "hand-back": "verbs:hand_back",
     },
+    "Operating": {
+        "halt": "halting:halt",
+        "lift": "halting:lift",
+        "halts": "halting:halts",
+        "operator": "halting:operator",
+    },
     "Keeping house": {
+        "token": "tokens:token",
+        "house": "tokens:house",
         "doctor": "doctor:doctor",
+        "verify": "verifying:verify",
+        "forget": "forgetting:forget",
         "model": "model:model",
     },
 }
 _COMMANDS: Final = {name: where for section in SECTIONS.values() for name, where in section.items()}
+_BEFORE: Final = "standfast.before"  # options that stood before the command
 _EXTRAS: Final = {"starlette": "server", "uvicorn": "server", "websockets": "server", "textual": "tui"}
 
 
@@ -71,6 +83,12 @@ def run() -> None:
         raise KeyboardInterrupt from None
     if isinstance(code, int):  # click's way of saying that a command ended early, as --help does
         sys.exit(code)
+
+
+def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value not in (None, False):
+        words = [option.opts[0]] if value is True else [option.opts[0], str(value)]
+        context.meta.setdefault(_BEFORE, []).extend(words)
 
 
 def _say_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -100,6 +118,13 @@ class _Commands(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """What was said of the place before the command's name counts as if it stood behind it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, [*ctx.meta.get(_BEFORE, []), *rest]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
             rows: list[tuple[str, str]] = []
@@ -128,3 +153,7 @@ class _Commands(click.Group):
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_say_version, help="Say which.")
 def standfast() -> None:
     """Long-running agents that a person can pause, redirect or cancel at any moment."""
+
+
+for _option in place_options(expose_value=False, callback=_keep):
+    _option(standfast)

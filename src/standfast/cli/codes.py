@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from standfast.errors import StandfastError, StoreError
+from standfast.errors import Halted, StandfastError, StoreError
 from standfast.records import Accepted, Answer, Refused
 
 
@@ -20,6 +20,8 @@ class Code(IntEnum):
     UNREACHABLE = 6  # the store or the server cannot be reached
     CANCELLED = 7  # the run that was waited for was cancelled
     FAILED = 8  # the run that was waited for failed
+    UNPROVED = 9  # what was to be verified holds together, but not everything is proved
+    BROKEN = 10  # what was to be verified is not what was written
     INTERRUPTED = 130  # Ctrl-C
 
 
@@ -27,8 +29,14 @@ class Unreachable(StandfastError):  # noqa: N818 - errors are named by the fact 
     """The store or the server could not be reached; nothing was changed."""
 
 
+class Hidden(Unreachable):
+    """The run is there, but not for this token to look at; nothing was changed."""
+
+
 def code_of_error(error: StandfastError) -> Code:
     """The exit code of an error."""
+    if isinstance(error, Halted):
+        return Code.REFUSED
     return Code.UNREACHABLE if isinstance(error, StoreError | Unreachable) else Code.ERROR
 
 

@@ -20,7 +20,9 @@ from standfast.cli.codes import Code
 from standfast.cli.options import Place, reaching, say_json
 from standfast.cli.saying import tell
 from standfast.control import load
-from standfast.errors import StandfastError, StoreDamaged
+from standfast.errors import KeyUnusable, StandfastError, StoreDamaged
+from standfast.evidence import keys
+from standfast.evidence.store_check import verify_store
 from standfast.leases import left_behind
 from standfast.models import weights
 from standfast.records import LIVE
@@ -38,6 +40,7 @@ EXTRAS = {
     "anthropic": ("anthropic",),
     "mcp": ("mcp",),
     "local": ("xllamacpp",),
+    "evidence": ("cryptography",),
 }
 
 
@@ -127,6 +130,8 @@ def _store(path: Path, *, quick: bool) -> Iterator[Finding]:
             yield Finding("schema", "note", "the file is empty", "it is made by the first run")
             return
         yield from _inside(store, quick=quick)
+        if not quick:
+            yield from _signatures(path)
     except StandfastError as error:
         yield Finding("schema", "bad", error.message, error.hint)
     finally:
@@ -186,6 +191,25 @@ def _records(store: SqliteStore, ids: list[str]) -> Iterator[Finding]:
             yield Finding("record", "bad", one, todo)
     else:
         yield Finding("records", "ok", f"{len(ids)} hold together")
+
+
+def _signatures(path: Path) -> Iterator[Finding]:
+    """Who signs for the records, and whether what was signed is still there."""
+    try:
+        key = keys.load(keys.key_path(path)) if keys.available() and keys.key_path(path).exists() else None
+    except KeyUnusable as error:
+        yield Finding("key", "bad", error.message, error.hint)
+        return
+    report = verify_store(path, [key.public] if key is not None else ())
+    broken = report.of("broken")
+    for one in broken:
+        yield Finding("signed", "bad", f"{one.what}: {one.text}", f"keep a copy of the file; standfast verify {path}")
+    signed = [one for one in report.of("proved") if one.what == "checkpoints"]
+    if signed:
+        yield Finding("signed", "bad" if broken else "ok", f"checkpoints: {signed[0].text}")
+    elif not broken:
+        todo = "the next driver signs" if keys.available() else "pip install 'standfast[evidence]'"
+        yield Finding("signed", "note", "nothing is signed: chains hold, but could have been remade", todo)
 
 
 def _drivers(store: SqliteStore) -> Iterator[Finding]:

@@ -21,6 +21,8 @@ from standfast.control import load
 from standfast.errors import Misuse, UnknownRun
 from standfast.events import Event, TextDelta
 from standfast.handle import Handle
+from standfast.house_events import plain_house
+from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.records import (
     ENDED,
@@ -29,17 +31,23 @@ from standfast.records import (
     Decision,
     Happened,
     Json,
+    Mark,
     NotHappened,
     Receipt,
     RunView,
 )
+from standfast.rights import Token, new_id, new_secret, rights_from
 from standfast.rows import CallRow
 from standfast.runtime import Runtime
+from standfast.shapes import agent_json
 from standfast.stops import receipt
+from standfast.tokens import lifetime, make_token, revoke_token, token_json
 from standfast.transcripts import Said
 
 _states: TypeAdapter[Any] = TypeAdapter(Any)
+_marks: TypeAdapter[Mark] = TypeAdapter(Mark)
 SEARCHED = 2000
+ROUTE = "command line"
 
 
 @asynccontextmanager
@@ -60,7 +68,7 @@ class LocalAccess:
 
     @property
     def where(self) -> str:
-        return str(self._shown)
+        return str(self._shown) if self._store.exists() else f"{self._shown}, which does not exist yet"
 
     @property
     def options(self) -> str:
@@ -76,7 +84,7 @@ class LocalAccess:
 
     def handle(self, run: str) -> Handle[Any]:
         self._there()
-        return self._runs.handle(run)
+        return self._runs.handle(run, ROUTE)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -153,7 +161,7 @@ class LocalAccess:
         def look(tx: Tx) -> builtins.list[Json]:
             driven = {name for lease in tx.leases() if not proven_dead(lease) for name in lease.agents}
             contracts = {name: tx.contract_of(name) for name in sorted(driven)}
-            return [_agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
+            return [agent_json(name, found[1]) for name, found in contracts.items() if found is not None]
 
         return self._runs.read(look)
 
@@ -164,6 +172,8 @@ class LocalAccess:
         given: dict[str, Any] = {"by": self._by, **args}
         if name == "resolve":
             given["decision"] = _decision(str(given["decision"]), given.pop("result", None))
+        if is_object(mark := given.get("suspicious")):
+            given["suspicious"] = _marks.validate_python(mark)
         method: Callable[..., Awaitable[Answer]] | None = getattr(handle, name, None)
         if name.startswith("_") or method is None:
             raise Misuse(f"this version of standfast has no verb {name!r}", hint="nothing was changed")
@@ -175,6 +185,10 @@ class LocalAccess:
             raise Misuse("this version of standfast cannot perform tools by hand", hint="nothing was changed")
         return _states.dump_python(await perform(tool, args, by=self._by, reason=reason), mode="json")
 
+    async def would_kill(self, run: str) -> Json:
+        self._there()
+        return {"pid": None, "kills": self._runs.read(lambda tx: who_holds(tx, run))}
+
     async def start(self, args: Json) -> RunView:
         return await self.start_agent(str(args["agent"]), args)
 
@@ -183,13 +197,41 @@ class LocalAccess:
         given: dict[str, Any] = {name: value for name, value in args.items() if name not in ("agent", "state")}
         if isinstance(agent, str):
             self._there()
-        handle = await self._runs.start(cast("Any", agent), args.get("state", {}), by=self._by, **given)
+        handle = await self._runs.start(cast("Any", agent), args.get("state", {}), by=self._by, route=ROUTE, **given)
         return await handle.view()
 
     async def fork(self, run: str, args: Json) -> RunView:
         given: dict[str, Any] = dict(args)
         handle = await self.handle(run).fork(**given, by=self._by)
         return await handle.view()
+
+    # --- rights: whoever has the file has them all -----------------------------------------------------
+
+    async def make_token(self, args: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        self._there()
+        rights, seconds, secret = rights_from(args["rights"]), lifetime(args["expires"]), new_secret()
+        more: dict[str, Any] = {"name": args["name"], "run": args["run"], "labels": args["labels"]}
+
+        def act(tx: Tx) -> Token:
+            return make_token(tx, new_id(), secret, rights, seconds=seconds, by=self._by, route=ROUTE, **more)
+
+        return token_json(await self._runs.control(act)), secret
+
+    async def tokens(self) -> builtins.list[dict[str, Any]]:
+        self._there()
+        return self._runs.read(lambda tx: [token_json(token) for token in tx.tokens()])
+
+    async def revoke_token(self, id: str) -> builtins.list[str]:  # noqa: A002
+        self._there()
+        return await self._runs.control(lambda tx: revoke_token(tx, id, by=self._by, route=ROUTE))
+
+    async def house(self, after: int = 0) -> builtins.list[dict[str, Any]]:
+        self._there()
+        found: builtins.list[dict[str, Any]] = []
+        while page := self._runs.read(lambda tx: tx.house(after)):  # noqa: B023 - called at once
+            found += [plain_house(event) for event in page]
+            after = page[-1].seq
+        return found
 
 
 def ids_in(store: Path) -> list[str]:
@@ -210,6 +252,22 @@ def ids_in(store: Path) -> list[str]:
     return asyncio.run(look())
 
 
+def who_holds(tx: Tx, run: str) -> str:
+    """Whoever keeps a run from settling, and what can be done about it, for people without a server."""
+    row = load(tx, run)
+    lease = next((one for one in tx.leases() if one.id == row.holder), None)
+    if lease is None:
+        return "no process holds it: it settles as soon as a driver with its agent runs"
+    if proven_dead(lease):
+        return f"its driver (pid {lease.pid}) is dead: it settles as soon as another driver with its agent runs"
+    others = sum(holder == lease.id and id_ != run for id_, _, _, holder in tx.claimable())
+    more = f" and {others} other runs of it" if others else ""
+    return (
+        f"its driver is the process {lease.pid}. `kill -9 {lease.pid}` ends that{more}; another driver then takes the"
+        " run up where it was, and a call with effects that was in flight is in doubt"
+    )
+
+
 def call_json(call: CallRow) -> Json:
     """A call with what went in and what came out."""
     return {
@@ -227,15 +285,6 @@ def call_json(call: CallRow) -> Json:
         "error": call.error,
         "message": call.message,
         "undo": call.undo,
-    }
-
-
-def _agent_json(name: str, contract: Json) -> Json:
-    return {
-        "name": name,
-        "schema": contract.get("state"),
-        "text_field": contract.get("text_field"),
-        "plan": contract.get("plan") or [],
     }
 
 

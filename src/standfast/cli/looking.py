@@ -62,11 +62,12 @@ def ps(
 def show(place: Place, run: str) -> None:
     """Show a run as it is now, and what can be done."""
 
-    async def look(access: Access) -> tuple[Any, str]:
-        return await find(access, run), access.options
+    async def look(access: Access) -> tuple[Any, str, Any]:
+        view = await find(access, run)
+        return view, access.options, [] if place.json else await access.transcript(view.id)
 
-    view, options = place.do(look)
-    place.show(view_json(view), lambda: run_page(view, options))
+    view, options, said = place.do(look)
+    place.show(view_json(view), lambda: run_page(view, options, said))
 
 
 @click.command()

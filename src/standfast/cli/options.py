@@ -93,6 +93,30 @@ def _token(file: Path | None) -> str | None:
     return token
 
 
+def place_options(**more: Any) -> list[Callable[[Any], Any]]:
+    """--store, --url, --token-file, --insecure, --by, --json; `more` goes to click for each."""
+    return [
+        click.option(
+            "--store",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="The file the runs are in. [$STANDFAST_STORE, else ./runs.db]",
+            **more,
+        ),
+        click.option(
+            "--url", "--server", "url", help="The server they are on, instead of a file. [$STANDFAST_URL]", **more
+        ),
+        click.option(
+            "--token-file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="A file with the server's token. [else $STANDFAST_TOKEN]",
+            **more,
+        ),
+        click.option("--insecure", is_flag=True, help="Send the token over plain http beyond this machine.", **more),
+        click.option("--by", help="Who acts. [your user name; a server knows it by the token]", **more),
+        click.option("--json", "as_json", is_flag=True, help="Answer in JSON.", **more),
+    ]
+
+
 def reaching(command: F) -> F:
     """A command on runs: --store, or --url with a token; --by; --json. It gets them as `place`."""
 
@@ -116,23 +140,7 @@ def reaching(command: F) -> F:
 
     wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
     wrapped.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    options = (
-        click.option(
-            "--store",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="The file the runs are in. [$STANDFAST_STORE, else ./runs.db]",
-        ),
-        click.option("--url", help="The server they are on, instead of a file. [$STANDFAST_URL]"),
-        click.option(
-            "--token-file",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="A file with the server's token. [else $STANDFAST_TOKEN]",
-        ),
-        click.option("--insecure", is_flag=True, help="Send the token over plain http beyond this machine."),
-        click.option("--by", help="Who acts. [your user name; a server knows it by the token]"),
-        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
-    )
-    for option in reversed(options):
+    for option in reversed(place_options()):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]
 

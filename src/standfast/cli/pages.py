@@ -10,6 +10,9 @@ from pydantic import JsonValue
 from standfast import events as ev
 from standfast.cli.words import (
     PLAN_SHAPES,
+    SUSPICIOUS,
+    TRIGGER_WORDS,
+    TRIPWIRE_LIMITS,
     budget_words,
     count,
     duration,
@@ -22,9 +25,10 @@ from standfast.cli.words import (
     plan_position,
     short,
     status_words,
+    trip_words,
 )
 from standfast.events import Event, TextDelta
-from standfast.records import Json, Receipt, RunView
+from standfast.records import Json, Receipt, RunView, Trigger
 from standfast.transcripts import Said
 
 
@@ -67,7 +71,7 @@ def run_table(views: Sequence[RunView]) -> list[str]:
     ]
 
 
-def run_page(view: RunView, options: str = "") -> list[str]:
+def run_page(view: RunView, options: str = "", said: Sequence[Said] = ()) -> list[str]:
     """Everything worth knowing of a run now."""
     paused = f" (paused {duration(view.paused_for)})" if view.paused_for >= 1 else ""
     lines = [
@@ -89,7 +93,7 @@ def run_page(view: RunView, options: str = "") -> list[str]:
         for item in view.plan:
             was = f"  (was: {item.was})" if item.was else ""
             lines.append(f"  {PLAN_SHAPES[item.status]} {item.title}{was}")
-    lines += _frames(view) + _mail(view)
+    lines += _frames(view) + _mail(view) + _tripwire(said)
     if view.needs:
         lines += ["", "needs you"]
         lines += [f"  {line}" for need in view.needs for line in need_lines(need, view.id, options)]
@@ -133,6 +137,11 @@ def _mail(view: RunView) -> list[str]:
     return lines
 
 
+def _tripwire(said: Sequence[Said]) -> list[str]:
+    lines = [f"  {one.tool or one.call}: {trip_words(mark)}" for one in said for mark in one.trips]
+    return ["", "tripwire", *lines, f"  ({TRIPWIRE_LIMITS})"] if lines else []
+
+
 # --- receipts ----------------------------------------------------------------------------------------
 
 
@@ -141,9 +150,8 @@ def receipt_page(receipt: Receipt) -> list[str]:
     took = max(0.0, receipt.settled_at - receipt.accepted_at)
     who = f" by {receipt.by}" if receipt.by else ""
     why = f": {receipt.reason}" if receipt.reason else ""
-    trigger = f" [{receipt.trigger}]" if receipt.trigger not in ("", "user") else ""
     lines = [
-        f"receipt of {receipt.run}: {receipt.status}{who}{why}{trigger}",
+        f"receipt of {receipt.run}: {receipt.status}{who}{why} [{TRIGGER_WORDS[receipt.trigger]}]",
         f"  asked {clock(receipt.asked_at)}, settled {took:.2f} s after it was accepted",
         f"  {count(receipt.finished_steps, 'step')} finished and kept",
     ]
@@ -158,6 +166,7 @@ def receipt_page(receipt: Receipt) -> list[str]:
     if receipt.kept:
         lines.append(f"  kept: {', '.join(call.title or call.tool for call in receipt.kept)}")
     lines += [f"  left behind: {one.what} ({one.why})" for one in receipt.residue]
+    lines += [f"  suspicious output: marked after {one.offset} characters of {one.call}" for one in receipt.marks]
     lines.append(f"  calls begun after it was accepted: {receipt.calls_after_cancel}")
     if receipt.usage.tokens or receipt.usage.cost:
         cost = f", cost {receipt.usage.cost:.3g}" if receipt.usage.cost else ""
@@ -178,8 +187,25 @@ def transcript_page(said: Sequence[Said]) -> list[str]:
         lines.append(f"── {one.tool or one.call}{cut}")
         if one.reasoning:
             lines += [f"  ~ {line}" for line in one.reasoning.splitlines()]
-        lines += [f"  {line}" for line in one.text.splitlines()]
+        lines += [f"  {line}" for line in marked(one.text, one.marks).splitlines()]
+        for mark in one.trips:
+            lines.append(f"  ! tripwire: {trip_words(mark)}")
+            if mark.withheld:
+                lines += [f"  ! | {line}" for line in mark.withheld.splitlines()]
     return lines or ["nothing was said"]
+
+
+def suspected_words(event: ev.OutputSuspected) -> str:
+    """Where the output was called suspicious."""
+    where = f" after {count(event.offset, 'character')} of {event.call}" if event.call is not None else ""
+    return f"output marked as suspicious{where}"
+
+
+def marked(text: str, marks: Sequence[int]) -> str:
+    """What was said, with a line at every place where somebody stopped it."""
+    for place in sorted(marks, reverse=True):
+        text = f"{text[:place]}\n{SUSPICIOUS}\n{text[place:]}"
+    return text
 
 
 def event_line(event: Event | TextDelta) -> str:
@@ -197,18 +223,36 @@ def _about(event: Event) -> str:
             return f"{short(event.result, 60)} {event.call}"
         case ev.TextFlushed():
             return short(event.text)
+        case ev.TripwireTripped():
+            return f"{trip_words(event)} {event.call}"
         case ev.RunCancelled():
             return f"{count(event.receipt.finished_steps, 'step')} finished"
+        case ev.OutputSuspected():
+            return joined([suspected_words(event), f"by {event.by}" if event.by else ""])
         case ev.PlanChanged():
             return "  ".join(f"{PLAN_SHAPES[item.status]} {item.title}" for item in event.plan)
         case ev.StepFailed() | ev.RunFailed():
             return event.error
         case ev.RunPaused():
             return joined([", ".join(event.holds), event.text], ": ")
-        case ev.CancelAsked() | ev.PauseAsked() | ev.ResumeAsked() | ev.StateEdited() | ev.RewindAsked():
+        case (
+            ev.CancelAsked()
+            | ev.PauseAsked()
+            | ev.RunHalted()
+            | ev.RunLifted()
+            | ev.ResumeAsked()
+            | ev.StateEdited()
+            | ev.RewindAsked()
+        ):
             flight = getattr(event, "in_flight", ())
+            trigger: Trigger | None = getattr(event, "trigger", None)
             return joined(
-                [f"by {event.by}" if event.by else "", event.reason, f"in flight: {flying(flight)}" if flight else ""]
+                [
+                    f"by {event.by}" if event.by else "",
+                    f"[{TRIGGER_WORDS[trigger]}]" if trigger is not None else "",
+                    event.reason,
+                    f"in flight: {flying(flight)}" if flight else "",
+                ]
             )
         case _:
             shown = {

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from standfast.cli.access import Wanted
-from standfast.cli.codes import Unreachable
+from standfast.cli.codes import Hidden, Unreachable
 from standfast.cli.sse import Stream
 from standfast.errors import (
     CallFailed,
@@ -162,6 +162,13 @@ class RemoteAccess:
             await stream.aclose()
         raise Misuse(f"{tool} was not performed: the run has ended or was handed back", hint="see standfast show")
 
+    async def would_kill(self, run: str) -> Json:
+        status, body = await self._ask("GET", f"{_path(run)}/force")
+        if status == 404 and "workers" in str(body.get("detail")):
+            return {"pid": None, "kills": f"{body['detail']}: {body.get('hint')}"}
+        _raise_for(status, body)
+        return cast("Json", body)
+
     async def start(self, args: Json) -> RunView:
         status, body = await self._ask("POST", "/api/runs", args)
         _raise_for(status, body)
@@ -171,6 +178,27 @@ class RemoteAccess:
         status, body = await self._ask("POST", f"{_path(run)}/fork", args)
         _raise_for(status, body)
         return _readable(body)
+
+    async def make_token(self, args: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        grant = {name: value for name, value in args.items() if value is not None}
+        status, body = await self._ask("POST", "/api/tokens", grant)
+        _raise_for(status, body)
+        return body["token"], body["secret"]
+
+    async def tokens(self) -> builtins.list[dict[str, Any]]:
+        return cast("builtins.list[dict[str, Any]]", (await self._get("/api/tokens"))["tokens"])
+
+    async def revoke_token(self, id: str) -> builtins.list[str]:  # noqa: A002
+        status, body = await self._ask("DELETE", f"/api/tokens/{quote(id, safe='')}")
+        _raise_for(status, body)
+        return cast("builtins.list[str]", body["revoked"])
+
+    async def house(self, after: int = 0) -> builtins.list[dict[str, Any]]:
+        found: builtins.list[dict[str, Any]] = []
+        while (page := await self._get("/api/house", {"after": after}))["last"] > after:
+            found += page["events"]
+            after = page["last"]
+        return found
 
     # --- over the wire ----------------------------------------------------------------------------
 
@@ -284,6 +312,8 @@ def _raise_for(status: int, body: Any) -> None:
     detail = str(problem.get("detail") or f"the server answered {status}")
     hint = str(problem.get("hint") or "")
     kind = str(problem.get("type") or "").rpartition(":")[2]
+    if status == 403 and problem.get("needs") == "view":
+        raise Hidden(detail, hint=hint)
     if status in (401, 403):
         more = "give the token that the server printed: --token-file FILE or $STANDFAST_TOKEN"
         raise Unreachable(detail, hint=more if status == 401 else hint)

@@ -181,7 +181,7 @@ class Session:
 
     async def _pause(self) -> None:
         try:
-            answer = await self._handle.pause(by=self._by, reason="Ctrl-C")
+            answer = await self._handle.pause(by=self._by, reason="Ctrl-C", trigger="key")
         except StandfastError as error:
             self._screen.line(f"the pause was not accepted: {error}", "red")
             self._interrupts, self._pausing = 0, None

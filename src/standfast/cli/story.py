@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from standfast import events as ev
+from standfast.cli.pages import suspected_words
 from standfast.cli.screens import Screen
 from standfast.cli.words import (
     PLAN_SHAPES,
+    TRIPWIRE_LIMITS,
     Colour,
     budget_words,
     count,
@@ -18,6 +20,7 @@ from standfast.cli.words import (
     plan_position,
     short,
     status_words,
+    trip_words,
 )
 from standfast.events import Event, TextDelta
 from standfast.records import PlanItem, RunView
@@ -55,7 +58,7 @@ class Story:
             case ev.CallFinished():
                 spoke = event.result is None or (event.call, "text") in self._said
                 result = "" if spoke else f" → {short(event.result, 60)}"
-                took = event.seconds or event.at - self._since.pop(event.call, event.at)
+                took = event.at - self._since.pop(event.call, event.at)
                 seconds = f" ({took:.1f} s)" if took >= SHORTEST_TOLD else ""
                 self._line(f"  ✔ {self._name(event.call)}{result}{seconds}", "bright_black")
             case _:
@@ -68,11 +71,19 @@ class Story:
                 unknown = "; whether it had an effect is unknown" if event.effect_unknown else ""
                 return [(f"  ✖ {self._name(event.call)}: {event.error}: {event.message}{unknown}", "red")]
             case ev.CallCut():
-                return [(f"  ✂ {self._name(event.call)}: {event.outcome.replace('_', ' ')} ({event.why})", "yellow")]
+                why = f" ({event.why})" if event.why else ""
+                return [(f"  ✂ {self._name(event.call)}: {event.outcome.replace('_', ' ')}{why}", "yellow")]
             case ev.CallInDoubt():
                 return [(f"  ? {event.tool}: in doubt ({event.why})", "yellow")]
             case ev.CallWaits():
                 return [(f"  … {self._name(event.call)} waits {event.seconds:.0f} s: {event.why}", "yellow")]
+            case ev.TripwireTripped() if event.open or event.action != "flag":
+                return [(f"  ! tripwire: {trip_words(event)} ({TRIPWIRE_LIMITS})", "red")]
+            case ev.TripwireTripped():
+                return []  # told when it began
+            case ev.TripwireExcused():
+                whose = "the user had said it" if event.why == "user" else "everybody may know it"
+                return [(f"  · the tripwire let {count(event.hits, 'hit')} pass: {whose}", "bright_black")]
             case ev.UndoEnded():
                 why = f" ({event.reason})" if event.reason else ""
                 return [(f"  ↶ undo of {event.tool}: {event.outcome.replace('_', ' ')}{why}", "cyan")]
@@ -108,6 +119,11 @@ class Story:
             case ev.PauseAsked():
                 waits = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
                 return [(f"◐ pause asked{_by(event.by, event.reason)}{waits}", "yellow")]
+            case ev.RunHalted():
+                waits = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
+                return [(f"■ halted{_by(event.by, event.reason)}{waits}", "red")]
+            case ev.RunLifted():
+                return [(f"□ halt lifted{_by(event.by, event.reason)}", "green")]
             case ev.RunPaused():
                 why = joined([", ".join(event.holds).replace("_", " "), event.text], ": ")
                 lines: list[tuple[str, Colour | None]] = [(f"‖ paused ({why})", "yellow")]
@@ -120,6 +136,8 @@ class Story:
             case ev.CancelAsked():
                 flight = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
                 return [(f"◓ cancel asked{_by(event.by, event.reason)}{flight}", "red")]
+            case ev.OutputSuspected():
+                return [(f"⚑ {suspected_words(event)}{_by(event.by, event.reason)}", "red")]
             case ev.RewindAsked():
                 return [(f"↺ rewind to step {event.to}{_by(event.by, event.reason)}", "yellow")]
             case ev.StateEdited():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import click
 
-from standfast.cli.access import Access, find
-from standfast.cli.codes import Code, code_of_answer
+from standfast.cli.access import Access, asked_with, find
+from standfast.cli.codes import Code, Hidden, code_of_answer
 from standfast.cli.options import JsonObject, JsonText, Place, reaching, run_argument, say_json, text_of
 from standfast.cli.pages import receipt_page
 from standfast.cli.saying import complain, tell
@@ -62,7 +63,10 @@ async def carry_out(
     """Do it, and look what has become of the run."""
     answer = await access.verb(view.id, verb, args)
     receipt = await settled(access, view.id) if wait and isinstance(answer, Accepted) else None
-    return answer, await access.view(view.id), receipt
+    try:
+        return answer, await access.view(view.id), receipt
+    except Hidden:  # what was accepted is under way: that much is known without looking
+        return answer, replace(view, status="cancelling" if verb == "cancel" else "pausing"), receipt
 
 
 def tell_answer(place: Place, options: str, verb: str, done: tuple[Answer, RunView, Receipt | None]) -> None:
@@ -89,8 +93,13 @@ def do(place: Place, run: str, verb: str, args: Json | Callable[[RunView], Json]
     """Carry out a verb on the run that was named, and tell what became of it."""
 
     async def act(access: Access) -> tuple[str, tuple[Answer, RunView, Receipt | None]]:
-        view = await find(access, run)
-        given = args(view) if callable(args) else args
+        try:
+            view = await find(access, run)
+        except Hidden:
+            if verb not in ("cancel", "pause"):
+                raise
+            view = RunView(id=run, agent="", status="running")  # a stop needs no look
+        given = asked_with("terminal", verb, args(view) if callable(args) else args)
         return access.options, await carry_out(access, view, verb, given, wait=wait)
 
     tell_answer(place, *_named(place.do(act), verb))
@@ -162,11 +171,21 @@ def message(place: Place, asked: Json, run: str, text: str, when: str, data: Any
 @run_argument
 @click.option("--undo", type=click.Choice(["step", "all", "none"]), default="step", show_default=True)
 @click.option("--soft", is_flag=True, help="Let the call in flight finish.")
+@click.option("--suspicious", is_flag=True, help="Mark the transcript: what it was saying looks wrong.")
 @waiting
 @asking
-def cancel(place: Place, asked: Json, run: str, undo: Literal["step", "all", "none"], soft: bool, wait: bool) -> None:
+def cancel(
+    place: Place,
+    asked: Json,
+    run: str,
+    undo: Literal["step", "all", "none"],
+    soft: bool,
+    suspicious: bool,
+    wait: bool,
+) -> None:
     """End a run: nothing new begins, effects in flight are undone, finished steps are kept."""
-    do(place, run, "cancel", {"undo": undo, "soft": soft, **asked}, wait=wait)
+    args: Json = {"undo": undo, "soft": soft, **asked}
+    do(place, run, "cancel", {**args, "suspicious": True} if suspicious else args, wait=wait)
 
 
 # --- time travel, and acting by hand ---------------------------------------------------------------------

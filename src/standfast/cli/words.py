@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from standfast.events import TripwireTripped
 from standfast.records import (
     Accepted,
     Answer,
@@ -22,7 +23,9 @@ from standfast.records import (
     Refused,
     RunView,
     Status,
+    Trigger,
 )
+from standfast.transcripts import Trip
 
 Colour = Literal["blue", "green", "yellow", "red", "magenta", "cyan", "bright_black", "white"]
 
@@ -46,6 +49,19 @@ LOOKS: Final[dict[str, Look]] = {
     "failed": Look("▲", "magenta"),
 }
 PLAN_SHAPES: Final[dict[str, str]] = {"queued": "○", "running": "▶", "done": "✔", "dropped": "╌"}
+SUSPICIOUS: Final = "⚑ stopped here as suspicious"
+TRIGGER_WORDS: Final[dict[Trigger, str]] = {
+    "api": "by a program",
+    "button": "by a button",
+    "key": "by a key",
+    "terminal": "by a typed command",
+    "operator": "by an operator's halt",
+    "parent": "by the run above it",
+    "deadline": "by its deadline",
+    "budget": "by its budget",
+    "tripwire": "by a tripwire",
+    "run": "by the run itself",
+}
 UNKNOWN = Look("?", "white")
 
 
@@ -134,32 +150,9 @@ def flying(calls: Iterable[CallRef]) -> str:
 
 
 def consequences(view: RunView) -> dict[Literal["pause", "redirect", "cancel"], str]:
-    """What pause, redirect and cancel would do now."""
-    effects = [call for call in view.in_flight if call.effect in ("write", "irreversible")]
-    item = next_item(view)
-    finished = count(view.step, "finished step")
-    pause = {
-        "queued": "holds it before it begins",
-        "running": f"waits for {effects[0].title or effects[0].tool}, then holds"
-        if effects
-        else "holds it here; nothing is lost",
-        "pausing": f"under way: {view.waiting_for or 'draining'}",
-        "paused": "it is paused; resume goes on here",
-    }.get(view.status, "too late")
-    redirect = f"rewrites {short(item.title, 34)!r}" if item else "rewrites the next step"
-    undoes = (
-        f", undoes {effects[0].title or effects[0].tool} in progress"
-        if effects
-        else ", cuts what is in progress"
-        if view.in_flight
-        else ""
-    )
-    cancel = f"keeps {finished}{undoes}" if view.step else f"ends it{undoes}"
-    if view.status == "cancelling":
-        redirect, cancel = "too late: it is being cancelled", f"under way: {view.waiting_for or 'undoing'}"
-    if view.status in ("cancelled", "done", "failed"):
-        redirect = cancel = "too late: fork it instead"
-    return {"pause": pause, "redirect": redirect, "cancel": cancel}
+    """What pause, redirect and cancel would do now, as the view tells it."""
+    told = view.consequences
+    return {"pause": told.pause, "redirect": told.redirect, "cancel": told.cancel}
 
 
 # --- commands to type ------------------------------------------------------------------------------
@@ -250,6 +243,8 @@ def next_lines(view: RunView, options: str = "") -> list[str]:
         case "paused":
             if view.needs:
                 return [line for need in view.needs for line in need_lines(need, run, options)]
+            if "halted" in view.holds:
+                return [f"held until an operator lifts the halt: standfast halts{options}"]
             return [f"go on: standfast resume {run}{options}"]
         case "pausing":
             return [f"see what it waits for: standfast show {run}{options}"]
@@ -272,3 +267,17 @@ def ended(status: Status) -> bool:
 def joined(parts: Sequence[str], between: str = "  ") -> str:
     """Those that are not empty."""
     return between.join(part for part in parts if part)
+
+
+# --- the tripwire --------------------------------------------------------------------------------------
+
+TRIPWIRE_LIMITS: Final = "it does not see paraphrase, translation, or ciphers other than rot13"
+_CHANNELS: Final = {"text": "its answer", "reasoning": "its thinking", "tool_call": "what it gave to a tool"}
+
+
+def trip_words(trip: Trip | TripwireTripped) -> str:
+    """What came out where, and what was done about it; never the words themselves."""
+    what = "a canary from its instructions" if trip.kind == "canary" else "its instructions"
+    form = "" if trip.variant == "plain" else f" ({trip.variant})"
+    done = "marked, not stopped" if trip.action == "flag" else f"{trip.action}, {trip.held_back} characters held back"
+    return f"{what}{form} came out in {_CHANNELS[trip.channel]}, characters {trip.start} to {trip.end}: {done}"

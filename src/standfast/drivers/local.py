@@ -40,6 +40,7 @@ class LocalDriver:
         self._scheduled = False
         self._closing = False
         self._beat = time.monotonic()
+        self.blocked_by = ""  # the stopped run whose code keeps the event loop from turning
         self._stopping_since: dict[str, float] = {}
         self._bumped = 0.0
         self._scanned = 0.0
@@ -168,6 +169,7 @@ class LocalDriver:
 
     def _alive(self) -> None:
         self._beat = time.monotonic()
+        self.blocked_by = ""
 
     def _settle_wedged(self, now: float) -> None:
         for id_, since in list(self._stopping_since.items()):
@@ -176,6 +178,7 @@ class LocalDriver:
                 del self._stopping_since[id_]
             elif self._is_wedged(now, since) and settle_wedged(self._env.store, driver):
                 del self._stopping_since[id_]
+                self.blocked_by = id_
                 self._env.hub.poke(id_)
 
     def _is_wedged(self, now: float, since: float) -> bool:

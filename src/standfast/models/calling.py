@@ -32,6 +32,7 @@ from standfast.replies import (
     Usage,
 )
 from standfast.tool import Call, Tool
+from standfast.tripwire import Tripwire
 from standfast.usable import Usable, usables
 
 RETRIES = 4
@@ -63,9 +64,18 @@ class Model:
         return self._provider.dialect
 
     def __call__(
-        self, log: Sequence[Any] | str, tools: Iterable[Any] = (), system: str = "", **options: Any
+        self,
+        log: Sequence[Any] | str,
+        tools: Iterable[Any] = (),
+        system: str = "",
+        *,
+        tripwire: Tripwire | None = None,
+        **options: Any,
     ) -> Call[Reply]:
-        """The call that asks for the next message. `log` holds messages in the provider's own shape, or is a text."""
+        """The call that asks for the next message. `log` holds messages in the provider's own shape, or is a text.
+
+        A `tripwire` watches the answer for `system` coming out.
+        """
         arguments.text("system", system)
         offered = usables(tools)
         now = _as_it_is(log, self.name)
@@ -82,7 +92,10 @@ class Model:
             raise NotStorable(
                 f"the messages or options of {self.name} cannot be stored: {error}", hint="give JSON values"
             ) from error
-        return Call(self._tool, {"request": _Asked(now, offered, system, options)}, raw)
+        call = Call(self._tool, {"request": _Asked(now, offered, system, options)}, raw)
+        if tripwire is not None:
+            call.guard = _tripwire(tripwire).over(system, Messages(now))
+        return call
 
     async def _perform(self, request: Any) -> Reply:
         asked: _Asked = request
@@ -90,7 +103,7 @@ class Model:
         if context is None:
             raise OutsideACall(f"{self.name} was asked outside a call", hint="await run.call(m(log))")
         listening = cast("ModelContext", context)
-        prompt = asked.request()
+        prompt = asked.request(listening.planted)
         tries = 0
         while True:
             answer = _Answer(listening, prompt, self._provider, self._most_characters)
@@ -116,6 +129,12 @@ class Model:
             answer.count()
 
 
+def _tripwire(given: object) -> Tripwire:
+    if not isinstance(given, Tripwire):
+        raise Misuse(f"tripwire={given!r} is no tripwire", hint="give Tripwire(...), or leave it out for none")
+    return given
+
+
 def _as_it_is(log: Any, model: str) -> Sequence[Any]:
     """The messages as they are now: what is added later is no part of the request."""
     if isinstance(log, str):
@@ -138,8 +157,9 @@ class _Asked:
         self._system = system
         self._options = options
 
-    def request(self) -> Request:
-        return Request(Messages(self._log), [one.spec for one in self._tools], self._system, self._options)
+    def request(self, planted: str) -> Request:
+        system = "\n\n".join(filter(None, (self._system, planted)))
+        return Request(Messages(self._log), [one.spec for one in self._tools], system, self._options)
 
 
 class Messages(Sequence[Json]):

@@ -3,5 +3,6 @@
 from standfast.server.actors import Actor, may
 from standfast.server.app import control_app
 from standfast.server.guard import Rules
+from standfast.server.keys import Keys
 
-__all__ = ["Actor", "Rules", "control_app", "may"]
+__all__ = ["Actor", "Keys", "Rules", "control_app", "may"]

@@ -8,89 +8,52 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 
+from standfast.abc import Tx
+from standfast.control import load
 from standfast.errors import StandfastError
+from standfast.events import Event
 from standfast.json_values import is_object
 from standfast.records import ENDED, RunView
-from standfast.server.actors import LOOK, Actor
+from standfast.server.actors import Actor
 from standfast.server.agui_events import Saying
+from standfast.server.agui_input import Answer, RunInput
 from standfast.server.feeds import Watch
 from standfast.server.handlers import body_of
 from standfast.server.problems import Problem, problem_of
 from standfast.server.reading import Filter
 from standfast.server.sse import Stream
-from standfast.server.surface import Surface, allow, parsed
+from standfast.server.surface import Surface, parsed
 from standfast.server.wire import encode
-from standfast.shapes import view_json
+from standfast.shapes import event_json, view_json
 
 THREAD: Final = "agui.thread"
 FIRST: Final = "agui.message"  # the message a run began with
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel, populate_by_name=True)
-
-
-class Answer(_Model):
-    """What somebody says to an interrupt."""
-
-    interrupt_id: str
-    status: Literal["resolved", "cancelled"]
-    payload: JsonValue = None
-
-
-class Said(_Model):
-    """A message of the conversation."""
-
-    id: str = ""
-    role: str
-    content: JsonValue = None
-
-    @property
-    def text(self) -> str:
-        """Its words."""
-        if isinstance(self.content, str):
-            return self.content
-        parts = self.content if isinstance(self.content, list) else []
-        texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-        return "\n".join(text for text in texts if isinstance(text, str))
-
-
-class RunInput(_Model):
-    """RunAgentInput, as far as it means something here."""
-
-    thread_id: str = Field(min_length=1, max_length=200)
-    run_id: str = Field(min_length=1, max_length=200)
-    messages: list[Said] = []
-    state: JsonValue = None
-    resume: list[Answer] | None = None
-    forwarded_props: JsonValue = None
+RECALLED: Final = 1_000  # events before the place where a stream joins: calls that are under way there began in them
 
 
 async def run_agent(surface: Surface, actor: Actor, request: Request) -> Response:
     """POST /agui/{agent}: start a run, or go on with the one of this thread."""
     agent = str(request.path_params["agent"])
     given = parsed(RunInput, await body_of(request), None)
-    known = await _of_thread(surface, agent, given.thread_id)
+    known = await _of_thread(surface, actor, agent, given.thread_id)
     if known is not None and (known.status not in ENDED or known.id == given.run_id):
         return await _go_on(surface, actor, given, known)
-    if agent not in {each["name"] for each in await surface.agents()}:
+    if agent not in {each["name"] for each in await surface.agents(actor)}:
         raise Problem(404, f"no agent {agent[:100]!r} is known here", "GET /api/agents shows those there are")
     start = {
         "agent": agent,
-        "state": await _state(surface, agent, given),
+        "state": await _state(surface, actor, agent, given, again=known is not None),
         "id": given.run_id,
-        "labels": {THREAD: given.thread_id, **({FIRST: first} if (first := _last_words(given)) else {})},
+        "labels": {THREAD: given.thread_id, **({FIRST: first} if (first := given.last_words) else {})},
     }
     view = await surface.start(actor, start)
-    return _stream(surface, given, view["id"], 0)
+    return _stream(surface, actor, given, view["id"], 0)
 
 
 async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
@@ -104,41 +67,40 @@ async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
     return await _go_on(surface, actor, given, view)
 
 
-async def _of_thread(surface: Surface, agent: str, thread: str) -> RunView | None:
-    found = await surface.reader.found(Filter(agent=agent, labels=((THREAD, thread),), limit=1))
+async def _of_thread(surface: Surface, actor: Actor, agent: str, thread: str) -> RunView | None:
+    wanted = Filter(agent=agent, labels=((THREAD, thread),), limit=1, scope=actor.scope)
+    found = await surface.reader.found(wanted)
     return found[0] if found else None
 
 
-async def _state(surface: Surface, agent: str, given: RunInput) -> Any:
+async def _state(surface: Surface, actor: Actor, agent: str, given: RunInput, *, again: bool) -> Any:
     """The state to begin with: the one that was sent, and the last words where the agent takes words."""
-    field = next((each["text_field"] for each in await surface.agents() if each["name"] == agent), None)
+    about = next((each for each in await surface.agents(actor) if each["name"] == agent), None)
+    field = about["text_field"] if about is not None else None
     words = next((said.text for said in reversed(given.messages) if said.role == "user"), "")
     state = dict(given.state) if isinstance(given.state, dict) else {}
-    if field and words:
-        state.setdefault(field, words)
-    return state
+    if about is None or not field or not words:
+        return state
+    if not again:
+        return {field: words} | state
+    # clients send back the state that the last run ended with; a chat goes on with what was said, not with that
+    schema: dict[str, Any] = about["schema"]
+    return {field: words} | ({"log": given.conversation} if "log" in schema["properties"] else {})
 
 
 async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView) -> Response:
     """Answer what the run waits for, hand it new words, and stream from there."""
-    allow(actor, LOOK, view.id)
     after = 0 if view.status in ENDED or view.id == given.run_id else view.seq
     for answer in given.resume or ():
         for verb, args in _verbs(view, answer):
             key = f"agui:{given.run_id}:{answer.interrupt_id}:{verb}"
             await surface.verb(actor, verb, view.id, {**args, "request_id": key})
-    words = _last_words(given)
-    if given.resume is None and words and words != view.labels.get(FIRST) and view.status not in ENDED:
+    words = given.last_words
+    if not given.resume and words and words != view.labels.get(FIRST) and view.status not in ENDED:
         # by its own id: words that were handed over before are not said again
         args = {"text": given.messages[-1].text, "request_id": f"agui:{view.id}:{words}"}
         await surface.verb(actor, "message", view.id, args)
-    return _stream(surface, given, view.id, after)
-
-
-def _last_words(given: RunInput) -> str:
-    """The id of the user's last message, if the conversation ends with it."""
-    last = given.messages[-1] if given.messages else None
-    return last.id if last is not None and last.role == "user" else ""
+    return _stream(surface, actor, given, view.id, after)
 
 
 def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
@@ -156,9 +118,11 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
         return [("resume", {})] if answer.status == "resolved" else []
     kind, call = need["kind"], need["call"]
     if kind == "approval":
-        told = payload if is_object(payload) else {"approved": payload}
+        told: dict[str, Any] = payload if is_object(payload) else {"approved": payload}
         if answer.status == "cancelled" or told.get("approved") is False:
             return [("deny", {"call_id": call, "reason": str(told.get("reason") or "denied")})]
+        if told.get("approved") is not True:  # what nobody said yes to is not done
+            raise _unclear(view, answer, 'send {"approved": true} or {"approved": false}')
         return [("approve", {"call_id": call, "args": told.get("args")})]
     if answer.status == "cancelled":
         return []
@@ -168,20 +132,35 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     if kind == "doubt":
         told = payload if is_object(payload) else {"decision": payload}
         return [("resolve", {"call_id": call, **told})]
-    choice = payload if is_object(payload) and "verb" in payload else need["choices"][0]
-    return [(str(choice["verb"]), dict(choice.get("args") or {}))]
+    if payload is None:  # resolved, and nothing else: the first choice is the one that goes on
+        payload = need["choices"][0]
+    verbs = [each["verb"] for each in need["choices"]]
+    if not is_object(payload) or payload.get("verb") not in verbs:
+        raise _unclear(view, answer, f"send one of its choices: {', '.join(verbs)}")
+    return [(str(payload["verb"]), dict(payload.get("args") or {}))]
 
 
-def _stream(surface: Surface, given: RunInput, run: str, after: int) -> Response:
-    return Stream(_told(surface, given, run, after))
+def _unclear(view: RunView, answer: Answer, hint: str) -> Problem:
+    return Problem(
+        422, f"the answer to {answer.interrupt_id[:100]!r} is unclear; nothing was changed", hint, run=view.id
+    )
+
+
+def _stream(surface: Surface, actor: Actor, given: RunInput, run: str, after: int) -> Response:
+    def farewell(why: str) -> bytes:
+        return _line({"type": "RUN_ERROR", "message": why, "code": "Ended"})
+
+    return Stream(_told(surface, given, run, after), actor, farewell)
 
 
 async def _told(surface: Surface, given: RunInput, run: str, after: int) -> AsyncGenerator[bytes]:
     news = asyncio.Event()
     watch = await surface.feeds.watch(run, after, news.set)
-    saying = Saying(given.thread_id, given.run_id, run)
+    saying = Saying(given.thread_id, given.run_id, run, given.known)
     try:
         yield _line(saying.started())
+        for line in saying.recall(await _before(surface, run, after) if after else []):
+            yield _line(line)
         while not surface.feeds.closing.is_set():
             news.clear()
             while told := await surface.feeds.next_events(watch):
@@ -215,7 +194,26 @@ async def _ending(surface: Surface, saying: Saying, watch: Watch, run: str) -> l
     if view.seq > watch.after or view.status not in (*ENDED, "paused"):
         return []
     state = await surface.runs.handle(run).state()
-    return list(saying.finished(view_json(view), state))
+    shown = view_json(view)
+    asked = {need["call"] for need in shown["needs"] if need["kind"] == "approval"}
+    tools = await surface.reader.read(lambda tx: _tools(tx, run, asked))
+    return list(saying.finished(shown, state, tools))
+
+
+def _tools(tx: Tx, run: str, calls: set[str]) -> dict[str, str]:
+    """The tools of calls that wait for a person."""
+    n = load(tx, run).n
+    return {row.id: row.tool for call in calls if (row := tx.call(n, call)) is not None}
+
+
+async def _before(surface: Surface, run: str, after: int) -> list[dict[str, Any]]:
+    """The last events up to a place."""
+
+    def look(tx: Tx) -> list[Event]:
+        rows = tx.record(load(tx, run).n, max(0, after - RECALLED), RECALLED)
+        return [event for _, events in rows for event in events if event.seq <= after]
+
+    return [event_json(event) for event in await surface.reader.read(look)]
 
 
 def _line(event: dict[str, Any]) -> bytes:

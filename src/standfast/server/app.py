@@ -16,12 +16,13 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from standfast.errors import StandfastError
 from standfast.runtime import Runtime
 from standfast.server import agui, sse
-from standfast.server.actors import Who
-from standfast.server.guard import Guard, Rules
+from standfast.server.actors import Actor, Who
+from standfast.server.guard import Guard, Rules, route_of
 from standfast.server.handlers import answer
 from standfast.server.openapi import document
 from standfast.server.operations import OPERATIONS, Handler
 from standfast.server.problems import Problem, problem_of
+from standfast.server.rights import ROUTES, VERBS
 from standfast.server.socket import page_socket
 from standfast.server.static import page_routes
 from standfast.server.surface import Surface, Workers
@@ -40,7 +41,9 @@ def control_app(
     Mount it into your own Starlette or FastAPI app: `Mount("/agents", control_app(runs, who=who))`. It needs no
     lifespan. `await app.state.surface.close()` tells open pages and streams to go before your server does.
     """
+    rules = rules or Rules()
     surface = Surface(runs, workers)
+    surface.shares = rules.has_login
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -52,21 +55,21 @@ def control_app(
 
     endpoints: list[BaseRoute] = [
         *(
-            Route(each.path, _endpoint(surface, each.handler), methods=[each.method], name=each.name)
+            Route(each.path, _endpoint(surface, each.handler, each.name), methods=[each.method], name=each.name)
             for each in OPERATIONS
         ),
-        Route("/api/runs/{id}/events", _endpoint(surface, sse.run_events), methods=["GET"], name="events"),
-        Route("/api/events", _endpoint(surface, sse.all_events), methods=["GET"], name="all_events"),
-        Route("/agui/{agent}", _endpoint(surface, agui.run_agent), methods=["POST"], name="agui"),
-        Route("/agui/runs/{id}", _endpoint(surface, agui.attach), methods=["POST"], name="agui_run"),
-        Route("/openapi.json", _endpoint(surface, openapi), methods=["GET"], name="openapi"),
+        Route("/api/runs/{id}/events", _endpoint(surface, sse.run_events, "events"), methods=["GET"], name="events"),
+        Route("/api/events", _endpoint(surface, sse.all_events, "all_events"), methods=["GET"], name="all_events"),
+        Route("/agui/{agent}", _endpoint(surface, agui.run_agent, "agui"), methods=["POST"], name="agui"),
+        Route("/agui/runs/{id}", _endpoint(surface, agui.attach, "agui_run"), methods=["POST"], name="agui_run"),
+        Route("/openapi.json", _endpoint(surface, openapi, "openapi"), methods=["GET"], name="openapi"),
         WebSocketRoute("/ws", page_socket, name="socket"),
         *routes,
         *page_routes(),
     ]
     app = Starlette(
         routes=endpoints,
-        middleware=[Middleware(Guard, who=who, rules=rules or Rules())],
+        middleware=[Middleware(Guard, who=who, rules=rules, refused=surface.attempts.refused)],
         exception_handlers={HTTPException: _http_problem, Problem: _told, StandfastError: _told, Exception: _failed},
         lifespan=lifespan,
     )
@@ -75,8 +78,12 @@ def control_app(
     return app
 
 
-def _endpoint(surface: Surface, handler: Handler) -> Callable[[Request], Any]:
+def _endpoint(surface: Surface, handler: Handler, name: str) -> Callable[[Request], Any]:
+    """The handler, for those who have the right that its name asks for."""
+    assert name in ROUTES or name in VERBS, f"{name} is in no table of rights"
+
     async def endpoint(request: Request) -> Response:
+        surface.allow(request.state.actor, name, request.path_params.get("id"))
         return await handler(surface, request.state.actor, request)
 
     return endpoint
@@ -86,6 +93,11 @@ async def _told(request: Request, error: Exception) -> Response:
     if isinstance(error, StandfastError):
         error = problem_of(error, request.path_params.get("id"))
     assert isinstance(error, Problem)
+    if error.status in (401, 403) and not error.noted:
+        actor: Actor | None = getattr(request.state, "actor", None)
+        by = actor.name if actor is not None else error.by
+        surface: Surface = request.app.state.surface
+        surface.attempts.refused(by, route_of(request.scope), "enter", None, error.detail)
     return error.response()
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import click
 
+from standfast.server.limits import TOKEN
 from standfast.server.serving import Settings
 from standfast.server.serving import serve as serve_until_stopped
 
@@ -24,13 +26,29 @@ from standfast.server.serving import serve as serve_until_stopped
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that drive.")
-@click.option("--token", envvar="STANDFAST_TOKEN", help="The token, instead of a random one.")
+@click.option("--token", hidden=True, help="The token; every process of this machine can read it there.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file with the token, instead of a random one. [else $STANDFAST_TOKEN]",
+)
 @click.option("--certfile", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="TLS certificate.")
 @click.option("--keyfile", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its key.")
 @click.option("--insecure-bind", is_flag=True, help="Listen beyond this machine without TLS.")
 @click.option("--allow-host", multiple=True, help="Another name this server answers to.")
 @click.option("--allow-origin", multiple=True, help="Another origin whose pages may act here.")
 @click.option("--notify", metavar="CMD|URL", help="Called once for each thing that needs someone.")
+@click.option(
+    "--halt-port",
+    type=click.IntRange(0, 65535),
+    help="A port of this machine for halts, beside the socket STORE.halt; its token is $STANDFAST_HALT_TOKEN.",
+)
+@click.option(
+    "--anchor",
+    multiple=True,
+    metavar="file:PATH|syslog|cmd:COMMAND",
+    help="Where the hash of each signed checkpoint is kept, outside the store; may be given again.",
+)
 @click.option("--lease", type=click.FloatRange(min=1), default=10.0, show_default=True, help="Seconds of a lease.")
 @click.option(
     "--stop-deadline",
@@ -46,16 +64,25 @@ def serve(
     host: str,
     workers: int,
     token: str | None,
+    token_file: Path | None,
     certfile: Path | None,
     keyfile: Path | None,
     insecure_bind: bool,
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
     notify: str | None,
+    halt_port: int | None,
+    anchor: tuple[str, ...],
     lease: float,
     stop_deadline: float,
 ) -> None:
     """Serve the controls of all runs in a store; drive those of the agents that are named."""
+    if token is not None:
+        click.echo("standfast: every process can read --token; use --token-file or $STANDFAST_TOKEN", err=True)
+    elif token_file is not None:
+        token = token_file.read_text(encoding="utf-8").strip()
+    else:
+        token = os.environ.get(TOKEN) or None
     settings = Settings(
         store=store,
         agents=agents,
@@ -69,6 +96,9 @@ def serve(
         allow_hosts=allow_host,
         allow_origins=allow_origin,
         notify=notify,
+        halt_port=halt_port,
+        halt_token=os.environ.get("STANDFAST_HALT_TOKEN") or None,
+        anchors=anchor,
         lease_seconds=lease,
         stop_seconds=stop_deadline,
         tell=click.echo,

@@ -297,7 +297,8 @@ def _news(tx: Tx, tail: Tail, now: float, wall: float, doing: str) -> _News | No
         row = tx.run_n(tail.n)
         if row is None:
             return tail, told, None, tail.ended
-        ended = row.status in ENDED and (told[-1].seq if told else tail.seq) >= row.seq
+        seen = told[-1].seq if told else tail.seq
+        ended = row.status in ENDED and (seen >= row.seq or bool(row.doc.forgotten))
         if not due:
             return tail, told, None, ended
         view = view_json(readable_view(tx, (row.id, row.agent, row.status), wall, doing))

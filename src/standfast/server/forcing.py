@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import load
+from standfast.control import by_route, load
 from standfast.errors import Misuse
 from standfast.records import ENDED, Accepted, Answer, CallRef, Choice, Json, Refused, Status, TooLate
 from standfast.requests import used_for
@@ -99,7 +99,7 @@ async def force_run(
             tx.remember(ask.request_id, run, "force", to_json(answer).decode())
         return answer
 
-    return await runs.control(note)
+    return await runs.control(by_route(actor.route, note))
 
 
 def _known(tx: Tx, run: str, ask: Asked) -> Answer | None:

@@ -7,10 +7,11 @@ credentials, and the headers that tell a browser what a page may do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,6 +25,8 @@ from standfast.server.problems import Problem
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BODY_SECONDS = 30.0
+DRAIN_SECONDS = 5.0
+DRAINED = 32_000_000  # of a body that is too large: read and thrown away, so that its sender reads the answer
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -60,6 +63,10 @@ class Rules:
     has_login: bool = False  # a person without credentials is sent to /login
 
 
+Refused: TypeAlias = Callable[[str | None, str, str, str | None, str], None]
+"""Told of whoever is turned away: who, by which way, wanting what, of which run, why."""
+
+
 class _Instead(Exception):
     """An answer that the guard gives by itself."""
 
@@ -70,10 +77,11 @@ class _Instead(Exception):
 class Guard:
     """Asks `who` before anything else of the app sees a request; `scope["state"]["actor"]` is the answer."""
 
-    def __init__(self, app: ASGIApp, who: Who, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, who: Who, rules: Rules, refused: Refused | None = None) -> None:
         self._app = app
         self._who = who
         self._rules = rules
+        self._refused = refused
         self._rate = Rate(rules.a_second, rules.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,6 +91,8 @@ class Guard:
         try:
             receive = await self._admit(scope, receive)
         except Problem as problem:
+            if self._refused is not None and is_attempt(problem, scope):
+                self._refused(problem.by, route_of(scope), "enter", None, problem.detail)
             await _refuse(problem, scope, receive, send, self._with_headers(scope, send))
             return
         except _Instead as instead:
@@ -125,7 +135,7 @@ class Guard:
             actor = await self._who(request)
             if actor is None:
                 raise self._unknown(request)
-            scope.setdefault("state", {})["actor"] = actor
+            scope.setdefault("state", {})["actor"] = replace(actor, route=route_of(scope))
             if not _is_stop(scope) and not self._rate.allows(actor.name):
                 raise Problem(
                     429,
@@ -180,6 +190,7 @@ class Guard:
         most = self._rules.max_body
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > most:
+            await _drain(receive)
             raise Problem(413, f"the body has {length} bytes, more than {most}", "send less")
         body = bytearray()
         try:
@@ -190,6 +201,7 @@ class Guard:
                         break
                     body += message.get("body", b"")
                     if len(body) > most:
+                        await _drain(receive)
                         raise Problem(413, f"the body has more than {most} bytes", "send less")
                     if not message.get("more_body"):
                         break
@@ -210,9 +222,35 @@ class Guard:
         return receive_whole
 
 
+async def _drain(receive: Receive) -> None:
+    """Let a client that still sends come to its end, within limits: one that is cut off never sees the answer."""
+    taken = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while taken < DRAINED:
+                message = await receive()
+                taken += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body"):
+                    return
+
+
 def as_request(scope: Scope) -> Request:
     """The request, also of a socket that is being opened."""
     return Request(scope if scope["type"] == "http" else {**scope, "type": "http", "method": "GET"})
+
+
+def route_of(scope: Scope) -> str:
+    """By which way a request came, as the record says it: without its query, in which somebody may put secrets."""
+    method = "WS" if scope["type"] == "websocket" else scope["method"]
+    return f"{method} {scope['path']}"[:300]
+
+
+def is_attempt(problem: Problem, scope: Scope) -> bool:
+    """Did somebody try to get in? A browser that has no credentials yet is only on its way to the login page."""
+    if problem.status != 401:
+        return problem.status in (403, 421)
+    headers = Headers(scope=scope)
+    return problem.by is not None or "authorization" in headers or b"token=" in scope["query_string"]
 
 
 def host_name(host: str) -> str:
@@ -238,7 +276,9 @@ def wants_page(request: Request) -> bool:
 
 def _is_stop(scope: Scope) -> bool:
     parts = scope["path"].rstrip("/").split("/")
-    return scope["type"] == "http" and scope["method"] == "POST" and parts[-1] in STOP_VERBS and "runs" in parts
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return False
+    return parts[-1] == "halts" or (parts[-1] in STOP_VERBS and "runs" in parts)
 
 
 async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send, send_with_headers: Send) -> None:

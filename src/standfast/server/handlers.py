@@ -17,15 +17,15 @@ from standfast.control import load
 from standfast.errors import StandfastError
 from standfast.records import ENDED, Status
 from standfast.rows import CallRow
-from standfast.server.actors import LOOK, Actor
+from standfast.server.actors import Actor, has
 from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Filter
-from standfast.server.surface import Surface, allow
+from standfast.server.surface import Surface
 from standfast.server.verbs import Count, Key, Step
 from standfast.server.wire import encode, parse
 from standfast.shapes import event_json, receipt_json, said_json, view_json
 from standfast.stops import receipt
-from standfast.transcripts import transcript_of
+from standfast.transcripts import for_clients, transcript_of
 
 
 class Listed(BaseModel):
@@ -123,13 +123,11 @@ def filter_of(wanted: Listed) -> Filter:
 
 
 async def list_agents(surface: Surface, actor: Actor, _: Request) -> Response:
-    allow(actor, LOOK, None)
-    return answer({"agents": await surface.agents()})
+    return answer({"agents": await surface.agents(actor)})
 
 
 async def list_runs(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, LOOK, None)
-    wanted = filter_of(query_of(Listed, request))
+    wanted = surface.confined(actor, filter_of(query_of(Listed, request)))
     return answer({"runs": [view_json(view) for view in await surface.reader.found(wanted)]})
 
 
@@ -139,8 +137,7 @@ async def start_run(surface: Surface, actor: Actor, request: Request) -> Respons
     return answer(view, 201, location=f"{url.path.rstrip('/')}/{quote(view['id'], safe='')}")
 
 
-async def show_run(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, LOOK, run_of(request))
+async def show_run(surface: Surface, _: Actor, request: Request) -> Response:
     return answer(await surface.view(run_of(request)))
 
 
@@ -156,29 +153,27 @@ async def fork_run(surface: Surface, actor: Actor, request: Request) -> Response
 
 
 async def would_kill(surface: Surface, actor: Actor, request: Request) -> Response:
-    allow(actor, LOOK, run_of(request))
     if surface.workers is None:
         raise Problem(404, "this server has no workers of its own to kill", "runs are driven by other processes")
-    return answer(await surface.workers.would_kill(run_of(request)))
+    named = await surface.workers.would_kill(run_of(request))
+    others = [other for other in cast("list[str]", named["others"]) if surface.reaches(actor, other)]
+    return answer({**named, "others": others})
 
 
-async def show_state(surface: Surface, actor: Actor, request: Request) -> Response:
+async def show_state(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
-    allow(actor, LOOK, run)
     step = query_of(AtStep, request).step
     return answer(await surface.runs.handle(run).state(step))
 
 
-async def show_transcript(surface: Surface, actor: Actor, request: Request) -> Response:
+async def show_transcript(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
-    allow(actor, LOOK, run)
     said = await read(surface, run, lambda tx: transcript_of(tx, load(tx, run)))
-    return answer({"transcript": said_json(said)})
+    return answer({"transcript": said_json(for_clients(said))})
 
 
-async def show_receipt(surface: Surface, actor: Actor, request: Request) -> Response:
+async def show_receipt(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
-    allow(actor, LOOK, run)
 
     def look(tx: Tx) -> Any:
         row = load(tx, run)
@@ -194,9 +189,8 @@ async def show_receipt(surface: Surface, actor: Actor, request: Request) -> Resp
     return answer(await read(surface, run, look))
 
 
-async def show_result(surface: Surface, actor: Actor, request: Request) -> Response:
+async def show_result(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
-    allow(actor, LOOK, run)
     row = await read(surface, run, lambda tx: load(tx, run))
     if row.status not in ENDED:
         raise Problem(409, f"the run is {row.status}: it has no result yet", "watch its events", run=run)
@@ -204,16 +198,14 @@ async def show_result(surface: Surface, actor: Actor, request: Request) -> Respo
     return answer({"run": run, "status": row.status, "result": row.doc.result, "error": error})
 
 
-async def list_calls(surface: Surface, actor: Actor, request: Request) -> Response:
+async def list_calls(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
-    allow(actor, LOOK, run)
     calls = await read(surface, run, lambda tx: [call_json(call) for call in tx.calls(load(tx, run).n)])
     return answer({"calls": calls})
 
 
-async def show_call(surface: Surface, actor: Actor, request: Request) -> Response:
+async def show_call(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
-    allow(actor, LOOK, run)
     call = str(request.path_params["call_id"])
     found = await read(surface, run, lambda tx: tx.call(load(tx, run).n, call))
     if found is None:
@@ -226,9 +218,8 @@ async def show_call(surface: Surface, actor: Actor, request: Request) -> Respons
     return answer(call_json(found))
 
 
-async def show_record(surface: Surface, actor: Actor, request: Request) -> Response:
+async def show_record(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
-    allow(actor, LOOK, run)
     wanted = query_of(After, request)
 
     def look(tx: Tx) -> list[Any]:
@@ -240,17 +231,20 @@ async def show_record(surface: Surface, actor: Actor, request: Request) -> Respo
 
 
 async def show_me(_: Surface, actor: Actor, __: Request) -> Response:
-    return answer({"name": actor.name, "rights": sorted(actor.rights)})
+    return answer(actor.json)
 
 
 async def healthz(_: Surface, __: Actor, ___: Request) -> Response:
     return answer({"ok": True})
 
 
-async def readyz(surface: Surface, _: Actor, __: Request) -> Response:
+async def readyz(surface: Surface, actor: Actor, __: Request) -> Response:
     ready, about = surface.workers.readiness() if surface.workers is not None else (True, {})
     if surface.feeds.trouble:
         ready, about = False, {**about, "store": surface.feeds.trouble}
+    about = {**about, "record": surface.runs.signing.told()}
+    if actor.scope is not None or not has(actor, "view"):
+        about = {}  # who works on what is not theirs to know
     if not ready:
         hint = "see workers; they are started again by themselves"
         raise Problem(503, "not everything is at work", hint, headers={"retry-after": "1"}, **cast("Any", about))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
 MOST_KNOWN = 10_000
+TOKEN = "STANDFAST_TOKEN"
+
+
+def without_token() -> dict[str, str]:
+    """The environment for whatever this server starts: agents and commands do not get its token."""
+    return {name: value for name, value in os.environ.items() if name != TOKEN}
 
 
 class Rate:

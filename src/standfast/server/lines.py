@@ -19,6 +19,7 @@ from typing import Any, cast
 from standfast.events import TextDelta
 from standfast.records import Channel
 
+NO_AGENTS = 78  # how a worker ends that cannot load its agents
 BEAT_SECONDS = 0.25
 BATCH_SECONDS = 0.02
 MOST_WAITING = 5_000  # deltas
@@ -28,7 +29,7 @@ LONGEST_LINE = 4_000_000
 class Speaker:
     """The worker's end: a thread that sends beats and live text, and hears when the control process is gone."""
 
-    def __init__(self, fd: int, *, alive: Callable[[], float], gone: Callable[[], None]) -> None:
+    def __init__(self, fd: int, *, alive: Callable[[], Any], gone: Callable[[], None]) -> None:
         os.set_inheritable(fd, False)  # what tools start must not keep the line open
         self._socket = socket.socket(fileno=fd)
         self._socket.setblocking(False)

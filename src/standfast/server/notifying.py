@@ -16,6 +16,7 @@ from standfast.abc import Tx
 from standfast.errors import StandfastError
 from standfast.json_values import fingerprint
 from standfast.runtime import Runtime
+from standfast.server.limits import without_token
 from standfast.server.reading import Filter, Reader
 from standfast.shapes import view_json
 
@@ -103,7 +104,9 @@ class Notifier:
                 response.read(1000)
         else:
             argv = shlex.split(self._target)
-            subprocess.run(argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True)
+            subprocess.run(
+                argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True, env=without_token()
+            )
 
 
 def _known(key: str, tx: Tx) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
-from standfast.records import Accepted, Receipt, Refused, RunView, TooLate
+from standfast.records import Accepted, Halt, Receipt, Refused, RunView, TooLate
+from standfast.server.agui_input import RunInput
 from standfast.server.operations import OPERATIONS, Operation
 from standfast.server.problems import TITLES
 from standfast.transcripts import Said
@@ -33,11 +34,19 @@ STREAMS = (
     ("/api/runs/{id}/events", "events", "The events of a run as they come (SSE); ends after the ending"),
     ("/api/events", "all_events", "The events of all runs as they come (SSE)"),
 )
+AGUI = (
+    (
+        "/agui/{agent}",
+        "agui",
+        "AG-UI: start a run, or go on with the one of the thread, and follow it to its next stop",
+    ),
+    ("/agui/runs/{id}", "agui_run", "AG-UI: join a run, answer its interrupts, and follow it to its next stop"),
+)
 
 
 @cache
 def _schemas() -> dict[str, Any]:
-    bodies = {each.body for each in OPERATIONS if each.body is not None}
+    bodies: set[type[BaseModel]] = {each.body for each in OPERATIONS if each.body is not None} | {RunInput}
     _, found = models_json_schema(
         [(model, "validation") for model in sorted(bodies, key=lambda m: m.__name__)], ref_template=REF
     )
@@ -49,6 +58,7 @@ def _schemas() -> dict[str, Any]:
         "Refused": Refused,
         "TooLate": TooLate,
         "Said": Said,
+        "Halt": Halt,
     }
     for name, kind in shown.items():
         schema = TypeAdapter(kind).json_schema(ref_template=REF, mode="serialization")
@@ -59,6 +69,7 @@ def _schemas() -> dict[str, Any]:
     schemas["Problem"] = PROBLEM
     schemas["Anything"] = {}
     schemas["Runs"] = _holding("runs", "RunView")
+    schemas["Halts"] = _holding("halts", "Halt")
     schemas["Transcript"] = _holding("transcript", "Said")
     schemas["Agents"] = {
         "type": "object",
@@ -80,6 +91,8 @@ def document(root: str = "") -> dict[str, Any]:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
     for path, name, summary in STREAMS:
         paths[path] = {"get": _stream(path, name, summary)}
+    for path, name, summary in AGUI:
+        paths[path] = {"post": _agui(path, name, summary)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -133,10 +146,25 @@ def _stream(path: str, name: str, summary: str) -> dict[str, Any]:
             {"name": "after", "in": "query", "required": False, "schema": place},
             {"name": "Last-Event-ID", "in": "header", "required": False, "schema": place},
         ],
-        "responses": {
-            "200": {"description": "events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
-            **{str(status): _problem(status) for status in (401, 403, 404, 421, 422, 429, 503)},
-        },
+        "responses": _events(401, 403, 404, 421, 422, 429, 503),
+    }
+
+
+def _agui(path: str, name: str, summary: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": REF.format(model=RunInput.__name__)}}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "parameters": _path_parameters(path),
+        "requestBody": {"required": True, "content": content},
+        "responses": _events(400, 401, 403, 404, 409, 413, 415, 421, 422, 429, 503),
+    }
+
+
+def _events(*problems: int) -> dict[str, Any]:
+    return {
+        "200": {"description": "events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        **{str(status): _problem(status) for status in problems},
     }
 
 

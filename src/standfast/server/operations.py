@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from standfast.server import granting, halting
 from standfast.server import handlers as do
 from standfast.server.actors import Actor
 from standfast.server.surface import Surface
@@ -147,6 +148,66 @@ OPERATIONS: tuple[Operation, ...] = (
         name="record",
         summary="Events as JSON, a page at a time",
         handler=do.show_record,
+        query=do.After,
+    ),
+    Operation(
+        method="GET",
+        path="/api/halts",
+        name="halts",
+        summary="Halts that hold",
+        handler=halting.list_halts,
+        query=halting.Listed,
+        schema="Halts",
+    ),
+    Operation(
+        method="POST",
+        path="/api/halts",
+        name="halt",
+        summary="Stop every run that matches, and hold it until the halt is lifted (right: operator)",
+        handler=halting.set_halt,
+        body=halting.SetHalt,
+        answers=201,
+        schema="Halt",
+    ),
+    Operation(
+        method="POST",
+        path="/api/halts/{halt}/lift",
+        name="lift",
+        summary="A halt holds no longer (right: operator)",
+        handler=halting.lift_halt,
+        body=halting.LiftHalt,
+        schema="Halt",
+    ),
+    Operation(
+        method="GET",
+        path="/api/tokens",
+        name="tokens",
+        summary="Tokens that were made: for whom, for what, until when; never their secrets",
+        handler=granting.show,
+        query=granting.OfRun,
+    ),
+    Operation(
+        method="POST",
+        path="/api/tokens",
+        name="make_token",
+        summary="A token for some rights on some runs; the answer has its secret, this once",
+        handler=granting.make,
+        body=granting.Grant,
+        answers=201,
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/tokens/{token}",
+        name="revoke_token",
+        summary="A token, and all that were made with it, count no longer",
+        handler=granting.revoke,
+    ),
+    Operation(
+        method="GET",
+        path="/api/house",
+        name="house",
+        summary="The record of the house: refused attempts, tokens, halts, exports",
+        handler=granting.house,
         query=do.After,
     ),
     Operation(method="GET", path="/api/me", name="me", summary="Who you are here", handler=do.show_me),

@@ -28,7 +28,8 @@ from standfast.records import Answer, Json
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 from standfast.server.forcing import force_run, named
-from standfast.server.lines import LONGEST_LINE, delta_of
+from standfast.server.limits import without_token
+from standfast.server.lines import LONGEST_LINE, NO_AGENTS, delta_of
 from standfast.server.reading import Reader
 from standfast.server.surface import About
 from standfast.server.verbs import Asked
@@ -58,6 +59,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),  # what agents print is no answer of the server
                 pass_fds=(theirs.fileno(),),
+                env=without_token(),
             )
         finally:
             theirs.close()
@@ -65,6 +67,7 @@ class Worker:
         self.started = time.monotonic()
         self.heard = time.monotonic()
         self.loop_silent = 0.0
+        self.blocked_by = ""  # the stopped run whose code keeps its event loop from turning
         self.ready = False
         self.abouts: dict[str, About] = {}
         self.why_killed = ""
@@ -113,6 +116,8 @@ class Pool:
         self._said: dict[str, str] = {}  # how the last worker of a place ended
         self._keepers: list[asyncio.Task[None]] = []
         self._closing = asyncio.Event()
+        self._ever_ready = False
+        self.hopeless = asyncio.Event()  # the agents cannot be loaded, and never could
         self._locked_since: tuple[int, float] | None = None
         self._stopping: dict[str, float] = {}
 
@@ -151,7 +156,12 @@ class Pool:
         for n in range(self._count):
             name = f"worker {n + 1}"
             worker = self._workers.get(name)
-            fine = worker is not None and worker.ready and worker.silent_for < self._lease_seconds / 2
+            fine = (
+                worker is not None
+                and worker.ready
+                and worker.silent_for < self._lease_seconds / 2
+                and worker.loop_silent < self._stop_seconds / 2
+            )
             ready = ready and fine
             told.append(
                 {
@@ -218,6 +228,8 @@ class Pool:
             code = worker.child.reap()
             lived = time.monotonic() - worker.started
             self._said[name] = worker.why_killed or f"ended by itself with code {code} after {lived:.0f} s"
+            if code == NO_AGENTS and not self._ever_ready:
+                self.hopeless.set()
             if not worker.why_killed:
                 log.error("standfast: %s (pid %d) %s", name, worker.pid, self._said[name])
             await self._bury(worker)
@@ -248,9 +260,10 @@ class Pool:
         if "delta" in said:
             self._runs.hub.delta(*delta_of(said["delta"]))
         elif "beat" in said:
-            worker.loop_silent = float(said["beat"])
+            silent, blocked_by = said["beat"]
+            worker.loop_silent, worker.blocked_by = float(silent), str(blocked_by)
         elif "ready" in said:
-            worker.ready = True
+            worker.ready = self._ever_ready = True
             worker.abouts = {name: About(about, tuple(models)) for name, (about, models) in said["ready"].items()}
 
     # --- looking for those that are stuck -----------------------------------------------------------------------
@@ -274,6 +287,9 @@ class Pool:
         if not stuck:
             self._stopping.clear()
             return
+        for worker in [one for one in self._workers.values() if one.pid in stuck and one.blocked_by]:
+            if worker.loop_silent > self._stop_seconds:  # its other runs would wait for code that nobody wants
+                worker.kill(f"its event loop is blocked by code of run {worker.blocked_by}, which has been stopped")
         stopping = await self._reader.read(lambda tx: _stopping(tx, stuck))
         now = time.monotonic()
         self._stopping = {run: self._stopping.get(run, now) for run in stopping}

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from standfast.errors import Misuse, RunIdTaken, StandfastError, StoreBusy, StoreError, UnknownRun
+from standfast.errors import Halted, Misuse, RunIdTaken, StandfastError, StoreBusy, StoreError, UnknownHalt, UnknownRun
 
 TYPES = "urn:standfast:problem:"  # names, not pages: they tell problems apart
 TITLES = {
@@ -33,7 +33,15 @@ class Problem(Exception):
     """An answer that is an error. Raise it anywhere below the routes."""
 
     def __init__(
-        self, status: int, detail: str, hint: str = "", *, kind: str = "", headers: Mapping[str, str] = {}, **more: Any
+        self,
+        status: int,
+        detail: str,
+        hint: str = "",
+        *,
+        kind: str = "",
+        headers: Mapping[str, str] = {},
+        by: str | None = None,
+        **more: Any,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -42,6 +50,8 @@ class Problem(Exception):
         self.kind = kind or TITLES.get(status, "problem").lower().replace(" ", "-").rstrip("?")
         self.headers = dict(headers)
         self.more = more
+        self.by = by  # who was refused, where that is known though they are let in no longer
+        self.noted = False  # is the attempt in the record already?
 
     @property
     def body(self) -> dict[str, Any]:
@@ -69,7 +79,9 @@ def problem_of(error: StandfastError, run: str | None = None) -> Problem:
         return Problem(503, error.message, error.hint, kind=kind, headers={"retry-after": "1"}, **more)
     if isinstance(error, StoreError):
         return Problem(503, error.message, error.hint, kind=kind, headers={"retry-after": "5"}, **more)
-    if isinstance(error, UnknownRun):
+    if isinstance(error, Halted):
+        return Problem(409, error.message, error.hint, kind=kind, halts=list(error.halts), **more)
+    if isinstance(error, UnknownRun | UnknownHalt):
         return Problem(404, error.message, error.hint, kind=kind, **more)
     if isinstance(error, RunIdTaken):
         return Problem(409, error.message, error.hint, kind=kind, **more)

@@ -12,6 +12,7 @@ from standfast.abc import Tx
 from standfast.control import load
 from standfast.errors import StoreError, UnknownRun
 from standfast.records import ENDED, RunView, Status
+from standfast.rights import Scope
 from standfast.runtime import Runtime
 from standfast.views import readable_view
 
@@ -33,6 +34,7 @@ class Filter:
     text: str = ""
     limit: int = 100
     before: str | None = None
+    scope: Scope | None = None  # of whoever asks
 
 
 class Reader:
@@ -87,6 +89,7 @@ class Reader:
                 needs=wanted.needs,
                 limit=PAGE if text else wanted.limit,
                 before=before,
+                scope=wanted.scope,
             )
             if not named:
                 break

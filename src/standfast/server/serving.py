@@ -17,12 +17,16 @@ from typing import Any
 
 import uvicorn
 
-from standfast.errors import Misuse
+from standfast.errors import KeyUnusable, Misuse
+from standfast.evidence.keys import load_or_make
+from standfast.evidence.notary import Notary
 from standfast.leases import LEASE_SECONDS
 from standfast.runtime import Runtime
 from standfast.server.app import control_app
 from standfast.server.guard import Rules
+from standfast.server.keys import Keys
 from standfast.server.notifying import Notifier
+from standfast.server.operating import OperatorProcess
 from standfast.server.pool import STOP_SECONDS, Pool
 from standfast.server.reading import Reader
 from standfast.server.sessions import Sessions
@@ -50,6 +54,9 @@ class Settings:
     allow_hosts: Sequence[str] = ()
     allow_origins: Sequence[str] = ()
     notify: str | None = None
+    halt_port: int | None = None
+    halt_token: str | None = None
+    anchors: Sequence[str] = ()
     lease_seconds: float = LEASE_SECONDS
     stop_seconds: float = STOP_SECONDS
     tell: Callable[[str], None] = log.info
@@ -63,6 +70,8 @@ def check(settings: Settings) -> None:
         raise Misuse("--certfile and --keyfile belong together", hint="give both")
     if settings.token is not None and len(settings.token) < 16:
         raise Misuse("the token is too short to be a secret", hint="give at least 16 characters, or leave it out")
+    if settings.halt_token is not None and len(settings.halt_token) < 16:
+        raise Misuse("$STANDFAST_HALT_TOKEN is too short to be a secret", hint="give at least 16 characters")
     if not is_loopback(settings.host) and settings.certfile is None and not settings.insecure_bind:
         raise Misuse(
             f"{settings.host} can be reached from other machines, and nothing would be encrypted",
@@ -102,6 +111,17 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _notary(settings: Settings) -> Notary | bool:
+    """Signs what is done here beside the workers; without a key, only if no anchor was asked for."""
+    if settings.anchors:
+        return Notary(anchors=settings.anchors)
+    try:
+        return Notary(key=load_or_make(settings.store.absolute()))
+    except KeyUnusable as error:
+        settings.tell(f"the record is not signed: {error}")
+        return False
+
+
 class _Server(uvicorn.Server):
     """Leaves signals to us: SIGTERM and Ctrl-C are an orderly end, not a death by signal."""
 
@@ -120,7 +140,7 @@ async def serve(settings: Settings) -> None:
     going = asyncio.Event()
     listening = _listen(settings.host, settings.port)
     port: int = listening.getsockname()[1]
-    async with Runtime(store, drive=False) as runs:
+    async with Runtime(store, drive=False, notary=_notary(settings)) as runs:
         own_reader = Reader(runs, 1)
         pool = Pool(
             *(runs, own_reader, store, settings.agents, settings.workers),
@@ -128,7 +148,7 @@ async def serve(settings: Settings) -> None:
             stop_seconds=settings.stop_seconds,
         )
         kept = store.with_name(store.name + "-sessions")
-        sessions = Sessions(token, kept, secure=secure, cookie=f"standfast_{port}")
+        sessions = Sessions(token, kept, Keys(runs), secure=secure, cookie=f"standfast_{port}")
         rules = Rules(
             hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
             ip_hosts=not is_loopback(settings.host),
@@ -161,20 +181,35 @@ async def serve(settings: Settings) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, going.set)
         pool.start()
+        operator = OperatorProcess(store, settings.halt_port, settings.halt_token)
+        operator.start()
         notifier = Notifier(runs, own_reader, settings.notify) if settings.notify else None
         if notifier is not None:
             notifier.start()
         telling = asyncio.create_task(_tell(server, settings, port, token, secure))
         ending = asyncio.create_task(_end(going, server, app, pool))
+        giving_up = asyncio.create_task(_give_up(going, pool))
         try:
             await server.serve(sockets=[listening])
         finally:
             going.set()
             telling.cancel()
+            giving_up.cancel()
             if notifier is not None:
                 await notifier.close()
-            await asyncio.gather(ending, telling, return_exceptions=True)
+            await asyncio.gather(ending, telling, giving_up, operator.close(), return_exceptions=True)
             own_reader.close()
+        if pool.hopeless.is_set():
+            raise Misuse(
+                f"no worker can load {', '.join(settings.agents)}: what is wrong was said above",
+                hint="mend it and serve again; nothing was started",
+            )
+
+
+async def _give_up(going: asyncio.Event, pool: Pool) -> None:
+    """A server whose agents can never be loaded is a wrong command, not a service."""
+    await pool.hopeless.wait()
+    going.set()
 
 
 async def _end(going: asyncio.Event, server: uvicorn.Server, app: Any, pool: Pool) -> None:

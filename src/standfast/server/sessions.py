@@ -1,4 +1,4 @@
-"""How somebody shows who they are to `standfast serve`: its token, or the cookie that a browser got for it."""
+"""How somebody shows who they are to `standfast serve`: its token, one of the store's, or a cookie given for one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from standfast.json_values import is_object
+from standfast.json_values import is_array, is_object
 from standfast.server.actors import Actor
 from standfast.server.handlers import body_of
+from standfast.server.keys import Keys, bearer
 from standfast.server.limits import Rate
 from standfast.server.problems import Problem
 from standfast.server.static import FOLDER, file_response
@@ -33,24 +35,43 @@ FILES = Path(__file__).parent / "login"
 class Sessions:
     """Who has logged in with a browser. Kept as hashes in a file of its own, so that a restart logs nobody out."""
 
-    def __init__(self, token: str, file: Path, *, secure: bool, cookie: str, name: str = "operator") -> None:
+    def __init__(
+        self, token: str, file: Path, keys: Keys, *, secure: bool, cookie: str, name: str = "operator"
+    ) -> None:
         self._token = token.encode()
         self._file = file
+        self._keys = keys
         self._secure = secure
         self._cookie = cookie
         self._name = name
         self._failures = Rate(0.2, 20)
-        self._until: dict[str, float] = self._load()
+        self._kept: dict[str, tuple[float, str]] = self._load()  # until when, and for which token of the store
 
     async def who(self, request: Request) -> Actor | None:
-        """The bearer of the token, or of a cookie that was given for it."""
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._is_token(given.strip()):
-            return Actor(self._name)
+        """The bearer of the token, of one of the store's, or of a cookie that was given for one."""
+        given = bearer(request)
+        if given is not None and (actor := self._holder(given)) is not None:
+            return actor
         cookie = request.cookies.get(self._cookie)
-        if cookie is not None and self._until.get(_hash(cookie), 0.0) > time.time():
-            return Actor(self._name)
-        return None
+        return None if cookie is None else self._returning(_hash(cookie))
+
+    def _holder(self, given: str) -> Actor | None:
+        return Actor(self._name) if self._is_token(given) else self._keys.shown(given)
+
+    def _returning(self, session: str) -> Actor | None:
+        """Whoever has logged in as this; the token it was for must still count."""
+        until, token = self._kept.get(session, (0.0, ""))
+        if until <= time.time():
+            return None
+        actor = self._keys.named(token) if token else Actor(self._name)
+        if actor is None:
+            return None
+        counts = actor.ended
+
+        def ended() -> str:
+            return counts() if session in self._kept else "you have logged out"
+
+        return replace(actor, ended=ended)
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
@@ -70,7 +91,10 @@ class Sessions:
         return scope["type"] == "http" and scope["path"] in PUBLIC
 
     def exchange(self, request: Request) -> Response | None:
-        """A link with the token in it is exchanged at once, and the token leaves the address."""
+        """A link with the server's own token in it is exchanged at once, and the token leaves the address.
+
+        Links for others carry theirs behind the #, which no server and no log sees.
+        """
         given = request.query_params.get("token")
         if given is None or request.method != "GET":
             return None
@@ -78,7 +102,7 @@ class Sessions:
             return None
         rest = "&".join(part for part in request.url.query.split("&") if not part.startswith("token="))
         response = RedirectResponse(request.url.path + (f"?{rest}" if rest else ""), 303)
-        self._give_cookie(response)
+        self._give_cookie(response, Actor(self._name))
         return response
 
     async def _log_in(self, request: Request) -> Response:
@@ -86,47 +110,49 @@ class Sessions:
         given = body.get("token") if is_object(body) else None
         if not isinstance(given, str):
             raise Problem(422, "there is no token in the body", 'send {"token": "..."}')
-        if not self._is_token(given):
+        actor = self._holder(given)
+        if actor is None:
             if not self._failures.allows(request.client.host if request.client else ""):
                 raise Problem(429, "too many wrong tokens", "wait a minute", headers={"retry-after": "60"})
             raise Problem(401, "this is not the token", "the server printed it when it was started")
         response = Response(status_code=204)
-        self._give_cookie(response)
+        self._give_cookie(response, actor)
         return response
 
     async def _log_out(self, request: Request) -> Response:
         cookie = request.cookies.get(self._cookie)
-        if cookie is not None and self._until.pop(_hash(cookie), None) is not None:
+        if cookie is not None and self._kept.pop(_hash(cookie), None) is not None:
             self._save()
         response = Response(status_code=204)
         response.delete_cookie(self._cookie, path="/", secure=self._secure, httponly=True, samesite="strict")
         return response
 
-    def _give_cookie(self, response: Response) -> None:
+    def _give_cookie(self, response: Response, actor: Actor) -> None:
         session = secrets.token_urlsafe(32)
         now = time.time()
-        self._until = {key: until for key, until in self._until.items() if until > now}
-        self._until[_hash(session)] = now + LASTS
+        lasts = LASTS if actor.expires is None else min(LASTS, actor.expires - now)
+        self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > now}
+        self._kept[_hash(session)] = (now + lasts, actor.token or "")
         self._save()
         response.set_cookie(
-            self._cookie, session, max_age=int(LASTS), path="/", secure=self._secure, httponly=True, samesite="strict"
+            self._cookie, session, max_age=int(lasts), path="/", secure=self._secure, httponly=True, samesite="strict"
         )
 
     # --- keeping them ---------------------------------------------------------------------------------------------
 
-    def _load(self) -> dict[str, float]:
+    def _load(self) -> dict[str, tuple[float, str]]:
         try:
             kept: Any = json.loads(self._file.read_text("utf-8"))
         except FileNotFoundError:
             return {}
         except ValueError:
             return {}  # not ours, or cut off: everybody logs in again
-        return {str(key): float(until) for key, until in kept.items()} if is_object(kept) else {}
+        return {str(key): _session(value) for key, value in kept.items()} if is_object(kept) else {}
 
     def _save(self) -> None:
         temporary = self._file.with_name(self._file.name + ".new")
         with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(self._until, file)
+            json.dump(self._kept, file)
         temporary.replace(self._file)
 
 
@@ -136,6 +162,11 @@ async def _login_file(request: Request) -> Response:
     name = name if "." in name else f"{name}.html"
     own = FOLDER / name
     return file_response(own if own.is_file() else FILES / name)
+
+
+def _session(kept: Any) -> tuple[float, str]:
+    """One that was kept; without a token's id it is one for the server's own."""
+    return (float(kept[0]), str(kept[1])) if is_array(kept) else (float(kept), "")
 
 
 def _hash(session: str) -> str:

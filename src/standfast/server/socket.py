@@ -12,19 +12,21 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from standfast.errors import StandfastError
 from standfast.records import Status
-from standfast.server.actors import LOOK, STOP_VERBS, Actor
+from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.feeds import Listing, Watch
 from standfast.server.limits import Rate
 from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Filter
-from standfast.server.surface import Surface, allow
-from standfast.server.verbs import Count
+from standfast.server.rights import MESSAGES
+from standfast.server.surface import Surface
+from standfast.server.verbs import EVERY_VERB, Count
 from standfast.server.wire import delta_json, encode, parse
 
 MOST_WATCHED = 500
 MOST_ANSWERS = 200  # answers that wait to be sent: who asks without reading is let go
 MOST_AT_WORK = 50  # verbs of one socket that are being carried out; stops are not counted
 SEND_SECONDS = 30.0
+ASK_SECONDS = 1.0  # how often a socket looks whether its page may still be here
 
 
 class Wanted(BaseModel):
@@ -94,31 +96,41 @@ class Page:
         reading = asyncio.create_task(self._read(), name="standfast page reads")
         writing = asyncio.create_task(self._write(), name="standfast page writes")
         closing = asyncio.create_task(self._surface.feeds.closing.wait())
+        ending = asyncio.create_task(self._until_ended(), name="standfast page may")
         try:
-            await asyncio.wait([reading, writing, closing], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([reading, writing, closing, ending], return_when=asyncio.FIRST_COMPLETED)
             writing.cancel()  # what is said now is the last word
             await asyncio.wait([writing])
             if closing.done():
                 await self._bye("the server is going down", 1012)
+            elif ending.done():
+                await self._bye(ending.result(), 1008)
             elif not writing.cancelled() and isinstance(writing.exception(), Slow):
                 await self._bye("the page does not read", 1008)
         finally:
-            for task in (reading, writing, closing):
+            for task in (reading, writing, closing, ending):
                 task.cancel()
-            await asyncio.gather(reading, writing, closing, return_exceptions=True)
+            await asyncio.gather(reading, writing, closing, ending, return_exceptions=True)
             for watch in self._watches.values():
                 self._surface.feeds.unwatch(watch)
             if self._listing is not None:
                 self._surface.feeds.leave_list(self._listing, self._news.set)
 
+    async def _until_ended(self) -> str:
+        """Why the page may be here no longer, once that is so."""
+        while not (why := self._actor.ended()):  # noqa: ASYNC110 - the store tells nobody who has lost a right
+            await asyncio.sleep(ASK_SECONDS)
+        return why
+
     async def _hello(self) -> dict[str, Any]:
-        actor = self._actor
         return {
             "op": "hello",
             "version": version("standfast"),
-            "me": {"name": actor.name, "rights": sorted(actor.rights)},
+            "me": self._actor.json,
+            "shares": self._surface.shares,
             "now": self._surface.runs.clock.now(),
-            "agents": await self._surface.agents(),
+            "agents": await self._surface.agents(self._actor),
+            "verbs": [verb for verb in EVERY_VERB if has(self._actor, right_of(verb))],
         }
 
     async def _bye(self, why: str, code: int) -> None:
@@ -145,6 +157,8 @@ class Page:
 
     async def _heed(self, op: Op) -> None:
         try:
+            if op.op in MESSAGES:
+                self._surface.allow(self._actor, op.op, op.run if op.op in ("watch", "unwatch") else None)
             match op.op:
                 case "verb":
                     self._begin_verb(op)
@@ -155,7 +169,7 @@ class Page:
                     if watch is not None:
                         self._surface.feeds.unwatch(watch)
                 case "list":
-                    self._list(op.filter.filter)
+                    self._list(self._surface.confined(self._actor, op.filter.filter))
                 case "ping":
                     self._say({"op": "pong", "n": op.n, "now": self._surface.runs.clock.now()})
                 case _:
@@ -169,7 +183,6 @@ class Page:
                 self._say({"op": "answer", "n": op.n, "problem": problem.body})
 
     async def _watch(self, run: str, after: int) -> None:
-        allow(self._actor, LOOK, run)
         if run not in self._watches and len(self._watches) >= MOST_WATCHED:
             raise Problem(429, f"one socket watches at most {MOST_WATCHED} runs", "unwatch some")
         try:
@@ -183,7 +196,6 @@ class Page:
         self._news.set()
 
     def _list(self, wanted: Filter) -> None:
-        allow(self._actor, LOOK, None)
         if self._listing is not None:
             self._surface.feeds.leave_list(self._listing, self._news.set)
         self._listing = self._surface.feeds.follow_list(wanted, self._news.set)

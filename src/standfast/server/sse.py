@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from standfast.abc import Tx
 from standfast.errors import StandfastError, UnknownRun
 from standfast.events import TextDelta
-from standfast.server.actors import LOOK, Actor
+from standfast.rights import Scope
+from standfast.server.actors import Actor
 from standfast.server.feeds import Feeds, Told
 from standfast.server.problems import Problem, problem_of
-from standfast.server.surface import Surface, allow
+from standfast.server.surface import Surface
 from standfast.server.verbs import BIGGEST
 from standfast.server.wire import delta_json, encode
 from standfast.shapes import event_json
+from standfast.tokens import reaches
 
 KEEP_ALIVE = 15.0
 ALL_GAP = 0.05
+ASK_SECONDS = 1.0  # how often a stream looks whether its reader may still read
 SEND_SECONDS = 30.0  # a reader that takes nothing for so long is gone
 
 
@@ -31,11 +36,14 @@ class Stream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, told: AsyncGenerator[bytes]) -> None:
+    def __init__(
+        self, told: AsyncGenerator[bytes], actor: Actor, farewell: Callable[[str], bytes] | None = None
+    ) -> None:
+        told = while_known(told, actor, farewell or _bye)
         super().__init__(told, headers={"x-accel-buffering": "no"})
         self._told = told
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             async with asyncio.timeout(SEND_SECONDS):
                 await send(message)
@@ -46,6 +54,38 @@ class Stream(StreamingResponse):
             return  # its buffer is full and stays full: the connection is given up
         finally:
             await self._told.aclose()  # else it would watch on until somebody collects it
+
+
+async def while_known(
+    told: AsyncGenerator[bytes], actor: Actor, farewell: Callable[[str], bytes]
+) -> AsyncGenerator[bytes]:
+    """What is told, for as long as the actor may hear it; then why it ends."""
+    coming: asyncio.Task[bytes] | None = None
+    asked = 0.0
+    try:
+        while True:
+            coming = coming or asyncio.create_task(anext(told))
+            await asyncio.wait([coming], timeout=ASK_SECONDS)
+            if time.monotonic() - asked >= ASK_SECONDS:
+                asked = time.monotonic()
+                if why := actor.ended():
+                    yield farewell(why)
+                    return
+            if coming.done():
+                said, coming = coming, None
+                try:
+                    yield said.result()
+                except StopAsyncIteration:
+                    return
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        await told.aclose()
+
+
+def _bye(why: str) -> bytes:
+    return b"event: bye\ndata: %s\n\n" % encode({"why": why})
 
 
 def place_of(request: Request) -> int:
@@ -59,13 +99,12 @@ def place_of(request: Request) -> int:
 async def run_events(surface: Surface, actor: Actor, request: Request) -> Response:
     """The events of one run."""
     run = str(request.path_params["id"])
-    allow(actor, LOOK, run)
     after = place_of(request)
     try:
         await surface.reader.view(run)
     except StandfastError as error:
         raise problem_of(error, run) from error
-    return Stream(_of_one(surface.feeds, run, after))
+    return Stream(_of_one(surface.feeds, run, after), actor)
 
 
 async def _of_one(feeds: Feeds, run: str, after: int) -> AsyncGenerator[bytes]:
@@ -111,13 +150,12 @@ async def follow(
 
 async def all_events(surface: Surface, actor: Actor, request: Request) -> Response:
     """The events of all runs from now on, or from a place; the id is that place."""
-    allow(actor, LOOK, None)
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     after = None if given is None else place_of(request)
-    return Stream(_of_all(surface, after))
+    return Stream(_of_all(surface, after, actor.scope), actor)
 
 
-async def _of_all(surface: Surface, after: int | None) -> AsyncGenerator[bytes]:
+async def _of_all(surface: Surface, after: int | None, scope: Scope | None) -> AsyncGenerator[bytes]:
     yield b": here\n\n"
     with surface.runs.hub.waiting(None, steps=True) as waiter:
         while not surface.feeds.closing.is_set():
@@ -126,7 +164,7 @@ async def _of_all(surface: Surface, after: int | None) -> AsyncGenerator[bytes]:
                 if after is None:
                     after = await surface.reader.read(lambda tx: tx.last_record())
                 since = after
-                rows = await surface.reader.read(lambda tx: _rows(tx, since))  # noqa: B023 - awaited at once
+                rows = await surface.reader.read(lambda tx: _rows(tx, since, scope))  # noqa: B023 - awaited at once
             except UnknownRun:
                 after = 0  # there is no store yet: everything in it will be new
             for place, body in rows:
@@ -137,11 +175,14 @@ async def _of_all(surface: Surface, after: int | None) -> AsyncGenerator[bytes]:
             await asyncio.sleep(ALL_GAP)
 
 
-def _rows(tx: Tx, after: int) -> list[tuple[int, bytes]]:
+def _rows(tx: Tx, after: int, scope: Scope | None) -> list[tuple[int, bytes]]:
     rows: list[tuple[int, bytes]] = []
+    known: dict[str, bool] = {}
     for place, run, events in tx.record_of_all(after, None):
         parts = list[bytes]()
-        for event in events:
+        if run not in known:
+            known[run] = reaches(tx, scope, run)
+        for event in events if known[run] else ():
             event.run = run
             parts.append(b"event: %s\ndata: %s\n" % (event.type.encode(), encode(event_json(event))))
         # one id a commit, on its last event: who reconnects gets whole commits

@@ -9,10 +9,23 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 from standfast import control, verbs
+from standfast.abc import Tx
 from standfast.control import Ask
 from standfast.errors import Misuse
 from standfast.handle import Handle
-from standfast.records import Accepted, Answer, CheckAgain, Decision, Happened, Json, NotHappened, Undo, When
+from standfast.records import (
+    Accepted,
+    Answer,
+    CheckAgain,
+    Decision,
+    Hand,
+    Happened,
+    Json,
+    Mark,
+    NotHappened,
+    Undo,
+    When,
+)
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 
@@ -32,7 +45,17 @@ class Asked(BaseModel):
     if_seq: Count | None = Field(None, description="only if the run is still at this seq")
 
 
-class Pause(Asked):
+class Stopping(Asked):
+    """What the verbs take that stop what a run is doing."""
+
+    trigger: Hand = Field("api", description="what it was asked with, as the client tells it; kept in the record")
+
+
+class Pause(Stopping):
+    pass
+
+
+class StepOnce(Asked):
     pass
 
 
@@ -42,7 +65,7 @@ class Resume(Asked):
     budget: Json | None = Field(None, description="absolute caps: steps, calls, tokens, cost, seconds, repeats")
 
 
-class Redirect(Asked):
+class Redirect(Stopping):
     text: str
     when: Literal["now", "next"] = "now"
     from_step: Step | str | None = Field(None, description="a step, or a plan item's id: what came later is undone")
@@ -54,9 +77,12 @@ class Message(Asked):
     when: When = "next"
 
 
-class Cancel(Asked):
+class Cancel(Stopping):
     undo: Undo = "step"
     soft: bool = False
+    suspicious: bool | Mark = Field(
+        False, description="mark the transcript: at the place that was read, {call, offset}, or (true) where it ends"
+    )
 
 
 class Edit(Asked):
@@ -91,7 +117,7 @@ class ReturnTo(Asked):
     frame: str
 
 
-class Rewind(Asked):
+class Rewind(Stopping):
     to: Step | str
 
 
@@ -156,9 +182,14 @@ async def _resolve(_: Runtime, run: Handle[Any], ask: Resolve, who: dict[str, An
 
 async def _perform(runs: Runtime, run: Handle[Any], ask: Perform, who: dict[str, Any]) -> Answer:
     """Accepted once it is certain to be performed; what came of it is the event person_acted."""
-    order, asked = runs.ids.mail(), Ask(**who, at=runs.clock.now())
+    what = control.what_is_asked(who["by"], who["reason"], [ask.tool, ask.args]) if who["request_id"] else ""
+    order, asked = runs.ids.mail(), Ask(**who, at=runs.clock.now(), asked=what)
     act = verbs.perform(ask.tool, ask.args, order)
-    return await runs.control(lambda tx: control.carry_out(tx, run.id, "perform", asked, act))
+
+    def carried_out(tx: Tx) -> Answer:
+        return control.carry_out(tx, run.id, "perform", asked, act)
+
+    return await runs.control(control.by_route(run.route, carried_out))
 
 
 def _by_its_name(name: str) -> Act:
@@ -180,7 +211,7 @@ def _verb(name: str, asks: type[Asked], summary: str, act: Act | None = None) ->
 _ALL = (
     _verb("pause", Pause, "No further call begins; held at once, or once an effect in flight has ended"),
     _verb("resume", Resume, "Go on where the run was held"),
-    _verb("step_once", Pause, "Take one step of a paused run, then pause again"),
+    _verb("step_once", StepOnce, "Take one step of a paused run, then pause again"),
     _verb("redirect", Redirect, "Rewrite what the agent does next"),
     _verb("message", Message, "Tell the agent something beside its task"),
     _verb("cancel", Cancel, "Nothing new is admitted; what is in flight is cut and undone"),
@@ -197,6 +228,7 @@ _ALL = (
     _verb("perform", Perform, "A person performs a tool during a take-over", cast("Act", _perform)),
 )
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL}
+EVERY_VERB: Final = ("start", "fork", *VERBS, "force")
 
 
 async def carry_out(runs: Runtime, run: str, verb: Verb, ask: Asked, actor: Actor) -> Answer:
@@ -204,6 +236,6 @@ async def carry_out(runs: Runtime, run: str, verb: Verb, ask: Asked, actor: Acto
     who: dict[str, Any] = {"by": actor.name, "reason": ask.reason, "request_id": ask.request_id, "if_seq": ask.if_seq}
     if verb.name == "abandon" and not ask.reason:
         raise Misuse("a thought is not abandoned without a reason", hint="give a reason; the run was not changed")
-    answer = await verb.act(runs, runs.handle(run), ask, who)
+    answer = await verb.act(runs, runs.handle(run, actor.route), ask, who)
     assert isinstance(answer, Accepted) or not answer
     return answer

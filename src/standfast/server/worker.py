@@ -17,7 +17,7 @@ import time
 from standfast.errors import StandfastError
 from standfast.loading import agents_named
 from standfast.runtime import Runtime
-from standfast.server.lines import Speaker
+from standfast.server.lines import NO_AGENTS, Speaker
 from standfast.server.surface import About
 
 log = logging.getLogger("standfast")
@@ -33,7 +33,7 @@ class Loop:
         self._asked = False
 
     def silent_for(self) -> float:
-        """Seconds since it turned last."""
+        """Seconds since it turned last; asking makes it turn."""
         if not self._asked and not self._loop.is_closed():
             self._asked = True
             self._loop.call_soon_threadsafe(self._turn)
@@ -56,7 +56,13 @@ async def work(fd: int, store: str, names: list[str], lease_seconds: float) -> N
         timer.daemon = True
         timer.start()
 
-    speaker = Speaker(fd, alive=Loop(loop).silent_for, gone=gone)
+    turning = Loop(loop)
+    runs: Runtime | None = None
+
+    def alive() -> tuple[float, str]:
+        return turning.silent_for(), "" if runs is None else runs.blocked_by
+
+    speaker = Speaker(fd, alive=alive, gone=gone)
     loop.add_signal_handler(signal.SIGTERM, leave.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is the control process's business
     speaker.start()
@@ -80,7 +86,7 @@ def main(argv: list[str]) -> int:
         asyncio.run(work(int(fd), store, names, float(lease_seconds)))
     except StandfastError as error:
         log.error("standfast: this worker cannot work: %s", error)
-        return 78
+        return NO_AGENTS
     return 0
 
 

@@ -27,6 +27,11 @@ def digests(body: bytes, state: bytes | None) -> bytes:
     return sha256(body).digest() + (NO_STATE if state is None else sha256(state).digest())
 
 
+def row_digest(body: bytes) -> str:
+    """What stands for a row of a log in the record of the run that wrote it."""
+    return sha256(body).hexdigest()
+
+
 def link(previous: bytes, seq: int, at: float, step: int | None, content: bytes) -> bytes:
     """The hash of a row: over the hash before it, its place, and the digests of its content."""
     return sha256(previous + _place.pack(seq, at, step is not None, step or 0) + content).digest()

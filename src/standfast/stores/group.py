@@ -153,7 +153,7 @@ class GroupWriter:
         """One transaction; an operation's own error is returned, a store's is raised."""
         c.execute("BEGIN IMMEDIATE")
         try:
-            tx = SqliteTx(c, self._store.now())
+            tx = SqliteTx(c, self._store.now(), self._store.redact)
             for op in batch:
                 op.perform(tx)
             signals = self._look(tx)

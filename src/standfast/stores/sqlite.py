@@ -23,7 +23,7 @@ from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, S
 from standfast.leases import left_behind
 from standfast.stores.queries import migrations
 from standfast.stores.relink import relink
-from standfast.stores.sqlite_tx import SqliteTx
+from standfast.stores.sqlite_tx import Redact, SqliteTx
 from standfast.stores.turns import Turns, begin_writing
 
 T = TypeVar("T")
@@ -66,6 +66,12 @@ class SqliteStore:
         self._looks_only = looks_only
         self._checked = False  # the file is ours and its tables can be read
         self._current = False  # the schema is up to date
+        self.redact: Redact | None = None  # takes secrets out of a line of JSON before it is chained
+
+    @property
+    def in_memory(self) -> bool:
+        """Is it gone when it is closed?"""
+        return self._scratch is not None
 
     # --- opening ----------------------------------------------------------------------------
 
@@ -215,7 +221,7 @@ class SqliteStore:
             c = self._connection()
             c.execute("BEGIN")
             try:
-                return op(SqliteTx(c, self.now()))
+                return op(SqliteTx(c, self.now(), self.redact))
             finally:
                 self._end(c, "COMMIT")
 
@@ -225,7 +231,7 @@ class SqliteStore:
             c = self._connection()
             begin_writing(c, self._busy_seconds)
             try:
-                result = op(SqliteTx(c, self.now()))
+                result = op(SqliteTx(c, self.now(), self.redact))
                 c.execute("COMMIT")
             except BaseException:
                 self._end(c, "ROLLBACK")

@@ -12,32 +12,40 @@ from pydantic_core import from_json, to_json
 
 from standfast.abc import Connection
 from standfast.errors import StoreDamaged
-from standfast.events import Event, decode
+from standfast.events import ByPerson, Event, decode
+from standfast.log_places import LogRows
 from standfast.quick_events import Quick
 from standfast.records import CallRef, Effect, Hold, Json, Spent, Status
+from standfast.rights import Scope
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
-from standfast.stores.chain import TOMBSTONE, digests, genesis, link
+from standfast.stores.chain import TOMBSTONE, digests, genesis, link, row_digest
 from standfast.stores.queries import queries
-from standfast.stores.sqlite_house import SqliteHouse
+from standfast.stores.sqlite_evidence import SqliteEvidence
+from standfast.stores.sqlite_halts import SqliteHalts
+from standfast.stores.sqlite_tokens import HAS_LABEL, SqliteTokens, scope_sql
 
 _Q = queries()
 _APPEND = _Q["append"]
 _mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
-_NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop"})
+_NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop", "tripwire"})
 _SIGNALS_KEPT = 10_000
-_HAS_LABEL = "EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)"
+Redact = Callable[[bytes], bytes]
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
+FORGOTTEN: tuple[int, int, int, list[Any], dict[str, Any]] = (0, 0, 0, [], {})  # how far a deleted run had got
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
 
-class SqliteTx(SqliteHouse):
+class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_at",)
+    __slots__ = ("_at", "_logged", "_redact", "route")
 
-    def __init__(self, connection: Connection, now: float) -> None:
+    def __init__(self, connection: Connection, now: float, redact: Redact | None = None) -> None:
         super().__init__(connection, now)
+        self._redact = redact
         self._at = b""  # the same as JSON, once it was needed
+        self.route = ""
+        self._logged: list[tuple[str, int, list[str]]] = []  # rows of logs that the next row of the record names
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -60,11 +68,22 @@ class SqliteTx(SqliteHouse):
         self.save(row, events, state=state)
 
     def advance(
-        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None
+        self,
+        row: RunRow,
+        events: Sequence[Event | Quick],
+        seq: int,
+        step: int | None,
+        state: bytes | None,
+        logs: Sequence[LogRows] = (),
     ) -> bool:
         if not events:  # nothing that anybody must see: only the guard is asked
             return bool(self._c.execute(_Q["last_seq"], (row.n,)).fetchone()[0] == seq)
-        return self._append(row, events, seq, step, state, row.fence)
+        self._logged = [_logged(*rows) for rows in logs]
+        if not self._append(row, events, seq, step, state, row.fence):
+            return False
+        for rows in logs:
+            self._write_log(*rows)
+        return True
 
     def save(self, row: RunRow, events: Sequence[Event], *, state: bytes | None = None) -> None:
         fence = self._c.execute(_Q["fence"], (row.n,)).fetchone()[0]  # a claim raises it
@@ -113,8 +132,16 @@ class SqliteTx(SqliteHouse):
             else:
                 event.seq = seq
                 event.at = self.now
+                if self.route and isinstance(event, ByPerson):
+                    event.route = self.route
                 bodies.append(to_json(event, inf_nan_mode="constants"))
-        return b"[%b]\n%b" % (b",".join(bodies), _progress(row))
+        lines = [b"[%b]" % b",".join(bodies), _progress(row)]
+        if self._redact is not None:
+            lines = [self._redact(line) for line in lines]
+        if self._logged:
+            lines.append(to_json(self._logged))
+            self._logged = []
+        return b"\n".join(lines)
 
     def list_runs(
         self,
@@ -125,6 +152,7 @@ class SqliteTx(SqliteHouse):
         needs: bool | None,
         limit: int,
         before: str | None,
+        scope: Scope | None = None,
     ) -> list[tuple[str, str, Status]]:
         where, values = ["1"], list[Any]()
         if status is not None:
@@ -133,8 +161,12 @@ class SqliteTx(SqliteHouse):
         if agent is not None:
             where.append("agent = ?")
             values.append(agent)
-        where += [_HAS_LABEL] * len(labels or {})
+        where += [HAS_LABEL] * len(labels or {})
         values += _label_values(labels)
+        if scope is not None:
+            condition, bound = scope_sql(scope)
+            where.append(condition)
+            values += bound
         if needs is not None:
             where.append("needs > 0" if needs else "needs = 0")
         if before is not None:
@@ -178,7 +210,7 @@ class SqliteTx(SqliteHouse):
     def record_of_all(
         self, after: int, labels: dict[str, str] | None, limit: int = 500
     ) -> list[tuple[int, str, list[Event]]]:
-        wanted = " AND ".join([_HAS_LABEL] * len(labels or {})) or "1"
+        wanted = " AND ".join([HAS_LABEL] * len(labels or {})) or "1"
         sql = _Q["record_of_all"].replace("{labels}", wanted)
         rows = self._c.execute(sql, (*_label_values(labels), after, limit)).fetchall()
         return [(r[0], r[1], [] if r[2] is None else decode(bytes(r[2]))) for r in rows]
@@ -250,6 +282,9 @@ class SqliteTx(SqliteHouse):
     def ledger(self, n: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["ledger"], (n,)).fetchall()]
 
+    def at_stake(self, n: int, epoch: int, step: int) -> list[CallRow]:
+        return [_call(r) for r in self._c.execute(_Q["at_stake"], (n, epoch, step)).fetchall()]
+
     def open_calls(self, n: int) -> list[CallRow]:
         return [_call(r) for r in self._c.execute(_Q["open_calls"], (n,)).fetchall()]
 
@@ -268,6 +303,11 @@ class SqliteTx(SqliteHouse):
         return [_letter(r[0]) for r in self._c.execute(_Q["mail_of_run"], (n,)).fetchall()]
 
     def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None:
+        rows = list(bodies)
+        self._logged.append(_logged(log, first, rows))
+        self._write_log(log, first, rows)
+
+    def _write_log(self, log: str, first: int, bodies: list[bytes]) -> None:
         for idx, body in enumerate(bodies, first):
             self._c.execute(_Q["append_log"], (log, idx, body))
 
@@ -324,6 +364,10 @@ class SqliteTx(SqliteHouse):
         return None if found is None else (found[0], from_json(found[1]))
 
 
+def _logged(log: str, first: int, bodies: list[bytes]) -> tuple[str, int, list[str]]:
+    return log, first, [row_digest(body) for body in bodies]
+
+
 def _fits(previous: Any, found: Any) -> bool:
     """Is this row of the record what was written after the row with that hash? Odd types are not."""
     seq, at, body, step, state, hash_, gone = found
@@ -347,7 +391,7 @@ def _run(r: Any) -> RunRow | None:
     if r is None:
         return None
     try:
-        progress = from_json(bytes(r[13]).partition(b"\n")[2])
+        progress = FORGOTTEN if r[14] is not None else from_json(bytes(r[13]).split(b"\n", 2)[1])
         attempt, step, snapshot, in_flight, spent = progress
         return RunRow(
             *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], attempt, r[7], step, snapshot, r[8]),
@@ -360,7 +404,7 @@ def _run(r: Any) -> RunRow | None:
                 r[12],
             ),
         )
-    except (TypeError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise _unreadable(f"the row of run {r[1]!r}", error) from error
 
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import ClassVar
 
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from standfast.cli.access import Access, Opened, find
 from standfast.tui.dialogs import TextDialog
@@ -18,15 +18,28 @@ HELP = """\
 p        pause, or resume what is paused
 r        redirect: rewrite what it does next
 x x      cancel (the second x within three seconds)
+S S      cancel, and mark what it says as suspicious
 m        write a message
 a        answer what it needs
 e        edit the state of a paused run
 s        take one step of a paused run
-f        fork: a new run from this one
-1 ... 7  panes: output, calls, thoughts, mail, state, receipt, record
+t        take it over; again: hand it back
+u        perform a tool while you have it
+f        from a step: fork, rerun, undo, save
+F        force a stop that takes too long
+1 ... 8  panes, from left to right
 Enter    details of a call, or of a thought
 Escape   back to the list, or out of a field
+d        dark or light
 q        detach: the run goes on
+
+in the list
+Space    mark: p, a and x act on all marked
+c        unmark all
+a        approve what they ask for
+n        new run
+/        show some: words, agent:NAME, needs,
+         status:live, label=value
 """
 
 
@@ -39,7 +52,9 @@ class WatchApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("q", "detach", "Detach"),
         ("question_mark", "help", "Help"),
+        Binding("d", "shade", "Dark or light", show=False),
     ]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]  # noqa: RUF012 - textual's own
 
     def __init__(self, opened: Callable[[], Opened], run: str | None = None) -> None:
         super().__init__()
@@ -60,6 +75,13 @@ class WatchApp(App[None]):
 
     def action_detach(self) -> None:
         self.exit()
+
+    def action_shade(self) -> None:
+        """Dark, or light; what stands there is written anew."""
+        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+        for screen in self.screen_stack:
+            if isinstance(screen, RunScreen | RunsScreen):
+                screen.repaint()
 
     def action_help(self) -> None:
         _ = self.push_screen(TextDialog("keys", HELP))

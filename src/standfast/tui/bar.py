@@ -9,10 +9,12 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Button, Static
 
 from standfast.cli.words import budget_words, caps, consequences, count, duration, look_of, plan_position, status_words
 from standfast.records import RunView
+from standfast.tui.tones import tone
 
 METER: Final = 10  # characters
 TRANSIT_SECONDS: Final = 5.0  # then force is offered
@@ -29,13 +31,18 @@ class Bar(Vertical):
             super().__init__()
             self.which = control
 
+    class Stuck(Message):
+        """A stop has been on its way for so long that somebody may want to force it."""
+
     def __init__(self) -> None:
         super().__init__(id="bar")
         self._view: RunView | None = None
         self._seen = 0.0
         self._transit: float | None = None
+        self._told_stuck = 0.0
         self.armed = False  # x was pressed once
-        self.can_force = False
+        self.suspecting = False  # so was S
+        self.force: tuple[str, str] | None = None  # label and words, once it is known what could be done
 
     def compose(self) -> ComposeResult:
         yield Static(id="status")
@@ -46,7 +53,7 @@ class Bar(Vertical):
                     yield Static(id=f"{control}-words", classes="words")
             with Vertical(classes="control", id="force-control"):
                 yield Button("Force stop  F", id="force", compact=True)
-                yield Static("kills the worker that holds it", classes="words")
+                yield Static(id="force-words", classes="words")
 
     def on_mount(self) -> None:
         self.set_interval(0.5, self.draw)
@@ -58,7 +65,7 @@ class Bar(Vertical):
     def show(self, view: RunView) -> None:
         """The run as it is now."""
         if view.status not in IN_TRANSIT:
-            self._transit = None
+            self._transit = self.force = None
         elif self._transit is None:
             self._transit = time.monotonic()
         self._view, self._seen = view, time.monotonic()
@@ -75,38 +82,47 @@ class Bar(Vertical):
         pause = self.query_one("#pause", Button)
         pause.label = "Resume  p" if view.status == "paused" else "Pause  p"
         self.query_one("#redirect", Button).label = "Redirect  r"
-        self.query_one("#cancel", Button).label = "Cancel: press x again" if self.armed else "Cancel  x x"
+        again = "press x again" if self.armed else "press S again: suspicious" if self.suspecting else ""
+        self.query_one("#cancel", Button).label = f"Cancel: {again}" if again else "Cancel  x x"
         if view.status == "paused":
-            words["pause"] = "goes on exactly where it was held"
+            words["pause"] = (
+                f"{view.taken_by} has it: t hands it back" if view.taken_by else "goes on where it was held"
+            )
         for control, text in words.items():
             self.query_one(f"#{control}-words", Static).update(Text(text))
         self.set_class(over, "over")
-        waits = self._transit is not None and time.monotonic() - self._transit > TRANSIT_SECONDS
-        self.query_one("#force-control").display = self.can_force and waits
+        now = time.monotonic()
+        if self._transit is not None and now - max(self._transit, self._told_stuck) > TRANSIT_SECONDS:
+            self._told_stuck = now
+            self.post_message(self.Stuck())
+        self.query_one("#force-control").display = self.force is not None
+        if self.force is not None:
+            self.query_one("#force", Button).label = self.force[0]
+            self.query_one("#force-words", Static).update(Text(self.force[1]))
 
     def _state(self, view: RunView) -> Text:
         since = 0.0 if view.status in ("paused", "cancelled", "done", "failed") else time.monotonic() - self._seen
         look = look_of(view.status)
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(f"{look.shape} {status_words(view)}", style=f"bold {look.colour}")
+        text.append(f"{look.shape} {status_words(view)}", style=f"bold {tone(self, look.colour)}")
         text.append(f"  {plan_position(view)}" if view.plan else "")
         text.append(f"  {count(view.step, 'step')}")
         text.append(f"  {duration(view.elapsed - view.paused_for + since)}", style="dim")
         if view.paused_for >= 1:
-            text.append(f" +{duration(view.paused_for)} paused", style="dim yellow")
-        text.append("  ").append_text(meter(view))
+            text.append(f" +{duration(view.paused_for)} paused", style=tone(self, "yellow"))
+        text.append("  ").append_text(meter(view, self))
         if view.waiting_for and view.status in (*IN_TRANSIT, "queued"):
-            text.append(f"  waiting for {view.waiting_for}", style="yellow")
+            text.append(f"  waiting for {view.waiting_for}", style=tone(self, "yellow"))
         return text
 
 
-def meter(view: RunView) -> Text:
+def meter(view: RunView, on: Widget) -> Text:
     """The cap that is nearest, as a meter; what was spent, in figures."""
     text = Text()
     found = max(caps(view), key=lambda one: one[1] / one[2], default=None)
     if found is not None:
         share = min(1.0, found[1] / found[2])
         full = round(share * METER)
-        style = "red" if share >= 0.9 else "yellow" if share >= 0.7 else "green"
+        style = tone(on, "red" if share >= 0.9 else "yellow" if share >= 0.7 else "green")
         text.append("▰" * full, style=style).append("▱" * (METER - full), style="dim").append(" ")
     return text.append(budget_words(view), style="dim")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
+from pydantic import JsonValue
 from pydantic_core import from_json
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
-from standfast.cli.access import verb_of
+from standfast.cli.access import asked_with, verb_of
 from standfast.cli.words import choice_words, next_item, short
-from standfast.records import Choice, Happened, Json, Need, RunView
+from standfast.records import Choice, Hand, Happened, Json, Need, RunView
 
 Asked = tuple[str, Json]
 """A verb and its arguments: what a dialog comes to."""
@@ -29,9 +31,9 @@ class Dialog(ModalScreen[Asked | None]):
     def action_close(self) -> None:
         self.end_with(None)
 
-    def end_with(self, asked: Asked | None) -> None:
+    def end_with(self, asked: Asked | None, hand: Hand = "button") -> None:
         """Close; nothing waits for the box to be gone."""
-        _ = self.dismiss(asked)
+        _ = self.dismiss(None if asked is None else (asked[0], asked_with(hand, *asked)))
 
 
 class NeedDialog(Dialog):
@@ -55,11 +57,14 @@ class NeedDialog(Dialog):
                 yield Input(placeholder="your answer: text, or JSON if it takes that", id="answer", compact=True)
             if need.kind in ("approval", "error", "doubt"):
                 yield Input(placeholder="reason (optional)", id="reason", compact=True)
+            if self._caps() is not None:
+                yield Label("new caps (change them if you like)")
+                yield Input(json.dumps(self._caps()), id="caps", compact=True)
             if any(isinstance(choice, Happened) for choice in need.choices):
                 yield Input(placeholder="result, as JSON (if it happened)", id="result", compact=True)
             with Vertical(classes="choices"):
                 for n, choice in enumerate(self._choices):
-                    label = choice_words(need, choice, self._run.id)[0]
+                    label = Content(choice_words(need, choice, self._run.id)[0])  # no markup: it is the agent's
                     yield Button(label, id=f"choice-{n}", compact=True, variant="primary" if n == 0 else "default")
                 if need.kind == "approval":
                     yield Button("let it pass with the changed arguments", id="changed", compact=True)
@@ -75,6 +80,11 @@ class NeedDialog(Dialog):
     def _args(self) -> Any:
         offered: list[Any] = [c.args["args"] for c in self.need.choices if isinstance(c, Choice) and "args" in c.args]
         return offered[0] if offered else {}
+
+    def _caps(self) -> JsonValue:
+        """What a choice would raise the budget to."""
+        offered = (c.args["budget"] for c in self.need.choices if isinstance(c, Choice) and "budget" in c.args)
+        return next(offered, None)
 
     def _reason(self) -> Json:
         found = self.query("#reason").results(Input)
@@ -107,6 +117,12 @@ class NeedDialog(Dialog):
             except ValueError as error:
                 self._problem(f"the result is not JSON: {error}")
                 return
+        if "budget" in args:
+            try:
+                args = {**args, "budget": from_json(self.query_one("#caps", Input).value)}
+            except ValueError as error:
+                self._problem(f"the caps are not JSON: {error}")
+                return
         self.end_with((verb, {**args, **self._reason()}))
 
     def _with_changes(self) -> None:
@@ -130,7 +146,7 @@ class RedirectDialog(Dialog):
 
     def compose(self) -> ComposeResult:
         item = next_item(self._run)
-        past = [(f"{entry.title}", entry.id) for entry in self._run.plan if entry.step is not None]
+        past = [(Content(entry.title), entry.id) for entry in self._run.plan if entry.step is not None]
         with VerticalScroll(classes="box"):
             yield Label("redirect", classes="title")
             yield Static(Text(f"next: {item.title}" if item else "what the agent does next"))
@@ -154,7 +170,7 @@ class RedirectDialog(Dialog):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._send({"when": "now"})
+        self._send({"when": "now"}, "key")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         match event.button.id:
@@ -170,10 +186,10 @@ class RedirectDialog(Dialog):
             case when:
                 self._send({"when": when})
 
-    def _send(self, more: Json) -> None:
+    def _send(self, more: Json, hand: Hand = "button") -> None:
         text = self.query_one("#text", Input).value.strip()
         if text:
-            self.end_with(("redirect", {"text": text, **more}))
+            self.end_with(("redirect", {"text": text, **more}), hand)
         else:
             self.query_one("#problem", Static).update("say what it should do")
 

@@ -1,4 +1,4 @@
-"""The panes of a run: its plan, what it says, calls, thoughts, mail, state, receipt, record."""
+"""The panes of a run: what it says, calls, thoughts, mail, state, receipt, record, timeline."""
 
 from __future__ import annotations
 
@@ -11,41 +11,18 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Button, DataTable, RichLog, Static, TabbedContent, TabPane, TextArea
 
 from standfast.cli.pages import frame_words, receipt_page
-from standfast.cli.words import PLAN_SHAPES, flying, short
+from standfast.cli.screens import harmless
+from standfast.cli.starting import merge_patch
+from standfast.cli.words import SUSPICIOUS, Colour, short
+from standfast.errors import Misuse
 from standfast.records import Receipt, RunView
 from standfast.tui.apps import table_of
 from standfast.tui.model import RunModel
+from standfast.tui.timeline import Timeline
+from standfast.tui.tones import effect_tone, tone
 
-PANES: Final = ("output", "calls", "thoughts", "mail", "state", "receipt", "record")
-_COLOURS: Final = {"running": "bold green", "done": "blue", "dropped": "strike dim", "queued": ""}
-_CALLS: Final = {"running": "green", "finished": "blue", "asks": "yellow", "in doubt": "yellow", "failed": "red"}
-
-
-class Plan(VerticalScroll):
-    """The plan with the state of each line, and what is in flight."""
-
-    def __init__(self) -> None:
-        super().__init__(id="plan", can_focus=False)
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="plan-text")
-
-    def show(self, view: RunView) -> None:
-        """The plan as it is now."""
-        text = Text()
-        for item in view.plan:
-            text.append(f"{PLAN_SHAPES[item.status]} {item.title}\n", style=_COLOURS[item.status])
-            if item.was:
-                text.append(f"  was: {item.was}\n", style="dim")
-        if not view.plan:
-            text.append("no plan: one step\nafter the other\n", style="dim")
-        if view.in_flight:
-            text.append(f"\nin flight\n{flying(view.in_flight)}\n", style="cyan")
-        if view.changed:
-            text.append(f"\nwhat you changed\n{view.changed}\n", style="cyan")
-        if view.error:
-            text.append(f"\n{view.error}\n", style="red")
-        self.query_one("#plan-text", Static).update(text)
+PANES: Final = ("output", "calls", "thoughts", "mail", "state", "receipt", "record", "timeline")
+_CALLS: Final[dict[str, Colour]] = {"running": "green", "finished": "blue", "failed": "red", "undone": "cyan"}
 
 
 class Panes(Vertical):
@@ -71,15 +48,18 @@ class Panes(Vertical):
                 yield Static("no mail", id="mail-text")
             with TabPane("State", id="state"):
                 yield TextArea(id="state-text", read_only=True, show_line_numbers=False, compact=True)
+                yield Static("", id="patch")
                 yield Button("Save changes", id="save", compact=True)
             with TabPane("Receipt", id="receipt"), VerticalScroll():
                 yield Static("nothing has been stopped yet", id="receipt-text")
             with TabPane("Record", id="record"):
                 yield RichLog(id="record-log", wrap=True)
+            with TabPane("Time", id="timeline"):
+                yield Timeline()
 
     def on_mount(self) -> None:
         calls = table_of(self, "#calls-table")
-        for name in ("call", "effect", "status", "took"):
+        for name in ("call", "step", "effect", "status", "took"):
             calls.add_column(name, key=name)
         frames = table_of(self, "#frames-table")
         frames.add_column("thought", key="thought")
@@ -94,7 +74,8 @@ class Panes(Vertical):
         frames.clear()
         for frame in view.frames:
             held = frame.get("status") == "held"
-            frames.add_row(Text(frame_words(frame), style="magenta" if held else "bold"), key=str(frame.get("id")))
+            style = tone(self, "magenta") if held else "bold"
+            frames.add_row(Text(frame_words(frame), style=style), key=str(frame.get("id")))
         if frames.row_count:
             frames.move_cursor(row=min(at, frames.row_count - 1))
         self.query_one("#no-frames").display = not view.frames
@@ -103,7 +84,7 @@ class Panes(Vertical):
             became = f"read in step {letter.step}" if letter.status == "consumed" else letter.disposition
             why = f" ({letter.reason})" if letter.reason else ""
             text.append(f"{letter.kind} from {letter.by or 'someone'}", style="bold")
-            text.append(f"  {became}{why}\n", style="cyan")
+            text.append(f"  {became}{why}\n", style=tone(self, "cyan"))
             text.append(f"  {letter.text}\n")
         self.query_one("#mail-text", Static).update(text if view.mail else "no mail")
 
@@ -116,9 +97,22 @@ class Panes(Vertical):
             area.load_text(typed)
         area.border_subtitle = "e edits" if editable else "pause the run to edit"
 
-    def show_receipt(self, receipt: Receipt) -> None:
-        """What the last stop did."""
-        self.query_one("#receipt-text", Static).update(Text("\n".join(receipt_page(receipt))))
+    def show_receipt(self, receipt: Receipt | None, view: RunView, result: Any) -> None:
+        """What the last stop did, what the run came to, and how to go on from there."""
+        text = Text()
+        if receipt is not None and view.status != "done":
+            lines = receipt_page(receipt)
+            text.append(f"{lines[0]}\n", style="bold")
+            for line in lines[1:]:
+                bad = line.startswith(("  left behind", "  suspicious"))
+                text.append(f"{line}\n", style=tone(self, "red") if bad else "")
+        if view.status == "done":
+            text.append("it came to its end by itself\n", style="bold").append("\nresult\n", style="dim")
+            text.append(harmless(result if isinstance(result, str) else json.dumps(result, indent=2)) + "\n")
+        if view.status == "failed":
+            text.append(f"{view.error}\n", style=tone(self, "red")).append(f"{view.traceback}\n", style="dim")
+        text.append("\nf: fork, edit and rerun, go back to a step, save", style="dim")
+        self.query_one("#receipt-text", Static).update(text)
 
     # --- editing ------------------------------------------------------------------------------------
 
@@ -134,8 +128,21 @@ class Panes(Vertical):
         self.query_one("#save").display = True
         area.focus()
 
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """What saving would change, before it does."""
+        if event.text_area.id != "state-text" or not self.editing:
+            return
+        try:
+            patch = merge_patch(self.state, json.loads(event.text_area.text))
+        except (ValueError, Misuse):
+            words = Text("this is not JSON yet", style=tone(self, "red"))
+        else:
+            words = Text(f"will change: {short(patch, 200)}" if patch else "nothing is changed", style="dim")
+        self.query_one("#patch", Static).update(words)
+
     def stop_editing(self) -> None:
         self.editing = False
+        self.query_one("#patch", Static).update("")
         self.query_one("#state-text", TextArea).read_only = True
         self.query_one("#save").display = False
 
@@ -148,10 +155,11 @@ class Panes(Vertical):
             self._shown_output = output
             scroll = self.query_one("#output-scroll", VerticalScroll)
             at_end = scroll.max_scroll_y - scroll.scroll_y <= 2
-            self.query_one("#output-text", Static).update(_spoken(output))
+            self.query_one("#output-text", Static).update(self._spoken(output))
             if at_end:  # who has scrolled back reads in peace
                 scroll.scroll_end(animate=False)
         self._show_calls(model)
+        self.query_one(Timeline).show(model)
         log = self.query_one("#record-log", RichLog)
         new = min(len(model.record), model.recorded - self._recorded)
         for line in list(model.record)[len(model.record) - new :]:
@@ -163,17 +171,25 @@ class Panes(Vertical):
         changed = [call for id_ in model.changed_calls if (call := model.calls.get(id_)) is not None]
         model.changed_calls.clear()
         for call in sorted(changed, key=lambda call: call.began):
-            status = Text(call.status, style=_CALLS.get(call.status, "yellow"))
+            status = Text(call.status, style=tone(self, _CALLS.get(call.status, "yellow")))
+            effect = Text(call.effect, style=effect_tone(self, call.effect))
             took = "" if call.seconds is None else f"{call.seconds:.1f} s"
             if call.id in table.rows:
                 table.update_cell(call.id, "status", status)
                 table.update_cell(call.id, "took", took)
             else:
-                table.add_row(Text(short(call.name, 40)), call.effect, status, took, key=call.id)
+                table.add_row(Text(short(call.name, 40)), str(call.step), effect, status, took, key=call.id)
+            table.update_cell(call.id, "effect", effect)
+            table.update_cell(call.id, "step", str(call.step))
 
+    def _spoken(self, output: str) -> Text:
+        text = Text()
+        for line in output.splitlines():
+            head, flag = line.startswith("── "), line == SUSPICIOUS or line.startswith("! tripwire: ")
+            style = f"bold {tone(self, 'cyan' if head else 'red')}" if head or flag else ""
+            text.append(f"{line}\n", style=style)
+        return text
 
-def _spoken(output: str) -> Text:
-    text = Text()
-    for line in output.splitlines():
-        text.append(f"{line}\n", style="bold cyan" if line.startswith("── ") else "")
-    return text
+    def repaint(self) -> None:
+        """The ground has changed its colour: everything is written anew."""
+        self._shown_output = ""

@@ -16,18 +16,21 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Button, DataTable, Input, Static, TabbedContent, TextArea
 
-from standfast.cli.access import Access
-from standfast.cli.remote import RemoteAccess
+from standfast.cli.access import Access, asked_with
 from standfast.cli.starting import merge_patch
 from standfast.cli.words import answer_lines, ended, short
 from standfast.errors import Misuse, StandfastError
 from standfast.events import TextDelta, TextFlushed
-from standfast.records import Json, RunView
+from standfast.records import Hand, Json, RunView
+from standfast.tui.acting import HandBackDialog, PerformDialog, StepDialog
 from standfast.tui.apps import app_of
 from standfast.tui.bar import Bar
+from standfast.tui.details import call_text
 from standfast.tui.dialogs import Asked, Dialog, FrameDialog, NeedDialog, RedirectDialog, TextDialog
 from standfast.tui.model import RunModel
-from standfast.tui.panes import PANES, Panes, Plan
+from standfast.tui.panes import PANES, Panes
+from standfast.tui.plan import Plan
+from standfast.tui.saving import saved
 
 ARMED_SECONDS = 3.0
 FRAME = 0.05  # seconds between two drawings of live text
@@ -47,6 +50,9 @@ class RunScreen(Screen[None]):
         ("e", "edit", "Edit"),
         ("s", "step", "Step"),
         ("f", "fork", "Fork"),
+        ("t", "take_over", "Take over / hand back"),
+        ("u", "perform", "Perform a tool"),
+        Binding("S", "suspicious", "Suspicious output: stop (twice)", show=False),
         Binding("F", "force", "Force stop", show=False),
         ("escape", "back", "Back"),
         ("q", "app.detach", "Detach"),
@@ -62,7 +68,8 @@ class RunScreen(Screen[None]):
         self.model = RunModel()
         self._news = asyncio.Event()
         self._dirty = True
-        self._armed = 0.0
+        self._armed = ("", 0.0)
+        self._would: Json | None = None  # what force would kill, once it may be wanted
         self._offered: set[str] = set()  # needs that have been put before the person
         self._state_seq = -1
         self._receipt_seq = -1
@@ -80,7 +87,6 @@ class RunScreen(Screen[None]):
         yield Bar()
 
     def on_mount(self) -> None:
-        self.query_one(Bar).can_force = isinstance(self._access, RemoteAccess)
         self.query_one("#needs").display = False
         self.query_one(Panes).query_one("#output-scroll").focus()
         self.set_interval(FRAME, self._draw)
@@ -131,21 +137,18 @@ class RunScreen(Screen[None]):
     async def _show(self, view: RunView) -> None:
         before, self.view = self.view, view
         self.query_one(Bar).show(view)
-        self.query_one(Plan).show(view)
+        self.query_one(Plan).show(view, self.model)
         panes = self.query_one(Panes)
         panes.show(view)
-        self.query_one("#headline", Static).update(
-            Text(f"{view.agent} · {view.id} · {self._access.where} · ? keys", no_wrap=True)
-        )
+        self.query_one("#headline", Static).update(Text(f"{view.agent} · {view.id} · ? keys · {self._access.where}"))
         self._show_needs(view)
         if view.seq != self._state_seq and not panes.editing:
             self._state_seq = view.seq
             panes.show_state(await self._access.state(view.id), editable=view.status == "paused")
         if view.seq != self._receipt_seq and (ended(view.status) or view.status == "paused"):
             self._receipt_seq = view.seq
-            receipt = await self._access.receipt(view.id)
-            if receipt is not None:
-                panes.show_receipt(receipt)
+            result = await self._access.result(view.id) if view.status == "done" else None
+            panes.show_receipt(await self._access.receipt(view.id), view, result)
         if before is not None and before.status != view.status and view.status == "cancelled":
             self.action_pane("receipt")
 
@@ -173,41 +176,69 @@ class RunScreen(Screen[None]):
     def on_bar_pressed(self, event: Bar.Pressed) -> None:
         match event.which:
             case "pause":
-                self.action_pause()
+                self.action_pause("button")
             case "redirect":
                 self.action_redirect()
             case "cancel":
-                self._do("cancel", {})  # a click is meant: no confirmation
+                self._do("cancel", {}, "button")  # a click is meant: no confirmation
             case _:
                 self.action_force()
 
-    def action_pause(self) -> None:
+    def action_pause(self, hand: Hand = "key") -> None:
         if self.view is not None:
-            self._do("resume" if self.view.status == "paused" else "pause", {})
+            self._do("resume" if self.view.status == "paused" else "pause", {}, hand)
 
     def action_redirect(self) -> None:
         if self.view is not None:
             self._ask(RedirectDialog(self.view))
 
     def action_cancel(self) -> None:
-        now = time.monotonic()
-        bar = self.query_one(Bar)
-        if now - self._armed < ARMED_SECONDS:
-            self._armed, bar.armed = 0.0, False
+        if self._twice("x"):
             self._do("cancel", {})
-        else:
-            self._armed, bar.armed = now, True
+
+    def action_suspicious(self) -> None:
+        """Stops the run and marks the transcript where this screen was."""
+        if self._twice("S"):
+            words = self.model.last_words()
+            self._do("cancel", {"reason": "suspicious output", "suspicious": True if words is None else words})
+
+    def _twice(self, key: str) -> bool:
+        """Was this key pressed a moment ago too? The first press says so."""
+        now, bar = time.monotonic(), self.query_one(Bar)
+        second = self._armed[0] == key and now - self._armed[1] < ARMED_SECONDS
+        self._armed = ("", 0.0) if second else (key, now)
+        bar.armed, bar.suspecting = (not second and key == one for one in ("x", "S"))
+        if not second:
             self.set_timer(ARMED_SECONDS, self._disarm)
         bar.draw()
+        return second
 
     def _disarm(self) -> None:
-        if time.monotonic() - self._armed >= ARMED_SECONDS * 0.9:
-            self.query_one(Bar).armed = False
-            self.query_one(Bar).draw()
+        if time.monotonic() - self._armed[1] >= ARMED_SECONDS * 0.9:
+            bar = self.query_one(Bar)
+            bar.armed = bar.suspecting = False
+            bar.draw()
+
+    @work(exclusive=True, group="stuck")
+    async def on_bar_stuck(self) -> None:
+        """A stop takes its time: say what force would kill, or what else can be done."""
+        try:
+            self._would = await self._access.would_kill(self.run_id)
+        except StandfastError as error:
+            self._notice(str(error), bad=True)
+            return
+        kills = str(self._would["kills"])
+        known = self._would.get("pid") is not None
+        for bar in self.query(Bar):
+            bar.force = ("Force stop  F", f"kills {kills}") if known else ("Stuck?  F", kills)
 
     def action_force(self) -> None:
-        if self.query_one(Bar).can_force:
+        if self.query_one(Bar).force is None or self._would is None:
+            self._notice("there is no stop that has to be forced")
+        elif self._would.get("pid") is not None:
             self._do("force", {})
+        else:
+            _ = app_of(self).push_screen(TextDialog("what can be done", str(self._would["kills"])))
 
     def action_answer(self) -> None:
         if self.view is not None and self.view.needs:
@@ -230,6 +261,14 @@ class RunScreen(Screen[None]):
             self._notice("only a paused run can be edited: p pauses it", bad=True)
         else:
             self.query_one(Panes).edit()
+
+    def repaint(self) -> None:
+        """The ground has changed its colour."""
+        self.query_one(Panes).repaint()
+        self.model.changed_calls |= self.model.calls.keys()
+        self._dirty = True
+        self._receipt_seq = -1
+        self._news.set()
 
     def action_back(self) -> None:
         if isinstance(self.focused, Input | TextArea):
@@ -267,7 +306,7 @@ class RunScreen(Screen[None]):
         key = str(event.row_key.value)
         table = event.data_table.id  # pyright: ignore[reportUnknownMemberType]
         if table == "calls-table" and key in self.model.calls:
-            _ = app_of(self).push_screen(TextDialog(self.model.calls[key].name, _call_text(self.model, key)))
+            _ = app_of(self).push_screen(TextDialog(self.model.calls[key].name, call_text(self.model, key)))
         elif table == "frames-table" and self.view is not None:
             frame = next((one for one in self.view.frames if one.get("id") == key), None)
             if frame is not None:
@@ -275,17 +314,26 @@ class RunScreen(Screen[None]):
 
     def _ask(self, dialog: Dialog) -> None:
         def carry_out(asked: Asked | None) -> None:
-            if asked is not None:
-                self._do(*asked)
+            match asked:
+                case None:
+                    return
+                case ("fork", args):
+                    self._fork(args)
+                case ("perform", args):
+                    self._perform(args)
+                case ("save", _):
+                    self._save_all()
+                case (verb, args):
+                    self._do(verb, args, "button")
 
         _ = app_of(self).push_screen(dialog, carry_out)
 
     @work(group="verbs")
-    async def _do(self, verb: str, args: Json) -> None:
+    async def _do(self, verb: str, args: Json, hand: Hand = "key") -> None:
         """Buttons react at once; the state word changes only when the run does."""
         self._notice(f"{verb.replace('_', ' ')} ...")
         try:
-            answer = await self._carried_out(verb, args)
+            answer = await self._carried_out(verb, args if "trigger" in args else asked_with(hand, verb, args))
             view = await self._access.view(self.run_id)
         except StandfastError as error:
             self._notice(str(error), bad=True)
@@ -309,30 +357,65 @@ class RunScreen(Screen[None]):
                 raise
             return await self._access.verb(self.run_id, verb, {**args, "value": value})
 
+    def action_fork(self) -> None:
+        if self.view is not None:
+            self._ask(StepDialog(self.view, lambda step: self._access.state(self.run_id, step)))
+
+    def action_take_over(self) -> None:
+        if self.view is not None and self.view.taken_by:
+            self._ask(HandBackDialog())
+        else:
+            self._do("take_over", {})
+
     @work(group="verbs")
-    async def action_fork(self) -> None:
+    async def action_perform(self) -> None:
+        view = self.view
+        if view is None or not view.taken_by:
+            self._notice("take the run over first: t", bad=True)
+            return
         try:
-            view = await self._access.fork(self.run_id, {})
+            agents = await self._access.agents()
+        except StandfastError as error:
+            self._notice(str(error), bad=True)
+            return
+        tools: Any = next((one.get("tools") for one in agents if one["name"] == view.agent), None)
+        if tools:
+            self._ask(PerformDialog(tools))
+        else:
+            self._notice(f"nobody drives {view.agent} now, or it has no tools", bad=True)
+
+    @work(group="verbs")
+    async def _fork(self, args: Json) -> None:
+        try:
+            view = await self._access.fork(self.run_id, args)
         except StandfastError as error:
             self._notice(str(error), bad=True)
             return
         _ = app_of(self).push_screen(RunScreen(self._access, view.id))
 
+    @work(group="verbs")
+    async def _perform(self, args: Json) -> None:
+        tool = str(args["tool"])
+        self._notice(f"{tool} is being performed ...")
+        given: Any = args["args"]
+        try:
+            result = await self._access.perform(self.run_id, tool, given, "")
+        except StandfastError as error:
+            self._notice(f"{tool}: {error}", bad=True)
+        else:
+            self._notice(f"{tool} performed: {short(result, 200)}")
+        self._news.set()
+
+    @work(group="verbs")
+    async def _save_all(self) -> None:
+        try:
+            path = await saved(self._access, self.run_id)
+        except (StandfastError, OSError) as error:
+            self._notice(f"not saved: {error}", bad=True)
+        else:
+            self._notice(f"saved as {path}")
+
     def _notice(self, text: str, *, bad: bool = False) -> None:
         for notice in self.query("#notice").results(Static):  # none, once the screen is being taken down
             notice.set_class(bad, "bad")
             notice.update(Text(short(text, 300)))
-
-
-def _call_text(model: RunModel, key: str) -> str:
-    call = model.calls[key]
-    parts = [f"{call.tool} [{call.effect}]  {call.status}", f"id: {call.id}"]
-    if call.seconds is not None:
-        parts.append(f"took {call.seconds:.2f} s")
-    if call.why:
-        parts.append(f"why: {call.why}")
-    if call.error:
-        parts.append(f"error: {call.error}")
-    parts.append(f"\narguments\n{json.dumps(call.args, indent=2, ensure_ascii=False)}")
-    parts.append(f"\nresult\n{json.dumps(call.result, indent=2, ensure_ascii=False)}")
-    return "\n".join(parts)

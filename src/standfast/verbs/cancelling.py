@@ -5,37 +5,67 @@ from __future__ import annotations
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Act, Ask, IsDead, load, saved, stop_by
+from standfast.control import Act, Ask, IsDead, from_above, load, saved, stop_by
 from standfast.errors import Misuse
 from standfast.events import Event
-from standfast.records import Accepted, Answer, CallRef, Undo
+from standfast.records import Accepted, Answer, CallRef, Mark, Undo
 from standfast.rows import RunRow
-from standfast.stops import abandon_rewind, enter, finish_cancel, mark_undo, pending_undos, return_mail
+from standfast.stops import abandon_rewind, enter, finish_cancel, last_words, mark_undo, pending_undos, return_mail
 
 
-def cancel(undo: Undo, soft: bool, is_dead: IsDead) -> Act:
-    """Phase one: nothing new is admitted from here on, and what is in flight is named."""
+def cancel(undo: Undo, soft: bool, is_dead: IsDead, suspicious: bool | Mark = False) -> Act:
+    """Phase one: nothing new is admitted from here on, and what is in flight is named.
+
+    `suspicious` marks what was being said: at the place that is given, else where the record ends.
+    """
     if undo not in ("step", "all", "none"):
         raise Misuse(f"undo={undo!r} is unknown", hint='use "step", "all" or "none"')
     arguments.flag("soft", soft)
+    if isinstance(suspicious, Mark):
+        arguments.text("the mark's call", suspicious.call)
+        if arguments.whole("the mark's offset", suspicious.offset) < 0:
+            raise Misuse(f"offset {suspicious.offset} is before the text", hint="count characters from 0")
+    else:
+        arguments.flag("suspicious", suspicious)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         if row.status == "cancelling":
-            return _cancel_again(tx, row, ask, undo, soft)
-        in_flight = cancel_one(tx, row, ask, undo, soft=soft, is_dead=is_dead)
+            return _cancel_again(tx, row, ask, undo, soft, _suspected(tx, row, ask, suspicious))
+        in_flight = cancel_one(
+            tx, row, ask, undo, soft=soft, is_dead=is_dead, suspected=_suspected(tx, row, ask, suspicious)
+        )
         return Accepted(tx.now, row.seq, tuple(in_flight))
 
     return act
 
 
-def _cancel_again(tx: Tx, row: RunRow, ask: Ask, undo: Undo, soft: bool) -> Answer:
+def _suspected(tx: Tx, row: RunRow, ask: Ask, suspicious: bool | Mark) -> ev.OutputSuspected | None:
+    """Where the output is suspicious; if no place is given: in the call that spoke last, as far as it is recorded."""
+    if suspicious is False:
+        return None
+    mark = suspicious if isinstance(suspicious, Mark) else last_words(tx, row)
+    event = ev.OutputSuspected(by=ask.by, reason=ask.reason, trigger=ask.trigger)
+    if mark is not None:
+        event.call, event.offset = mark.call, mark.offset
+    return event
+
+
+def _marks(suspected: ev.OutputSuspected | None) -> list[Mark]:
+    return [] if suspected is None or suspected.call is None else [Mark(suspected.call, suspected.offset)]
+
+
+def _cancel_again(
+    tx: Tx, row: RunRow, ask: Ask, undo: Undo, soft: bool, suspected: ev.OutputSuspected | None = None
+) -> Answer:
     stop = row.doc.stop
     assert stop is not None
     note = "" if undo == stop.undo else f"undo stays {stop.undo!r}, as first asked"
     if stop.soft and not soft:
         stop.soft = False
         note = "; ".join(filter(None, [note, "the soft cancel is hard now"]))
-    saved(tx, row, [ev.VerbNoted(verb="cancel", by=ask.by, reason=ask.reason, text=note)])
+    stop.marks += _marks(suspected)
+    noted = ev.VerbNoted(verb="cancel", by=ask.by, reason=ask.reason, text=note)
+    saved(tx, row, [noted] if suspected is None else [noted, suspected])
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
         if child_row.status == "cancelling":
@@ -43,16 +73,26 @@ def _cancel_again(tx: Tx, row: RunRow, ask: Ask, undo: Undo, soft: bool) -> Answ
     return Accepted(tx.now, row.seq, tuple(row.named_in_flight), note=note)
 
 
-def cancel_one(tx: Tx, row: RunRow, ask: Ask, undo: Undo, *, soft: bool, is_dead: IsDead) -> list[CallRef]:
+def cancel_one(
+    tx: Tx,
+    row: RunRow,
+    ask: Ask,
+    undo: Undo,
+    *,
+    soft: bool,
+    is_dead: IsDead,
+    suspected: ev.OutputSuspected | None = None,
+) -> list[CallRef]:
     """Cancel a run and its live descendants in one transaction."""
     in_flight = row.named_in_flight
     named = list(in_flight)
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
         if child_row.status != "cancelling":
-            named += cancel_one(tx, child_row, ask, undo, soft=soft, is_dead=is_dead)
+            named += cancel_one(tx, child_row, from_above(ask), undo, soft=soft, is_dead=is_dead)
     old = row.doc.stop
     row.doc.stop = stop_by("cancel", tx, ask, named, undo, soft=soft)
+    row.doc.stop.marks = _marks(suspected)
     if old is not None and row.doc.target is not None:
         row.doc.stop.residue = old.residue
     if row.doc.target is not None:
@@ -69,10 +109,13 @@ def cancel_one(tx: Tx, row: RunRow, ask: Ask, undo: Undo, *, soft: bool, is_dead
             trigger=ask.trigger,
             undo=undo,
             soft=soft,
+            suspicious=suspected is not None,
             in_flight=named,
             status="cancelling",
         ),
     ]
+    if suspected is not None:
+        events.append(suspected)
     row.doc.holds.clear()
     row.wake_at = None
     enter(row, "cancelling", tx.now)

@@ -15,6 +15,7 @@ from standfast.events import Event
 from standfast.records import Accepted, Answer, Choice, Refused, When
 from standfast.rows import MailRow, RunRow, Target
 from standfast.stops import queue_if_free, void_questions
+from standfast.verbs.pausing import halted
 from standfast.verbs.travelling import rewind_to, step_of
 
 
@@ -31,6 +32,8 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
             return Refused(f"agent {row.agent} takes no redirects", (Choice("cancel", {}, "cancel the run"),))
         mail = MailRow(run=row.n, id=mail_id, kind="redirect", text=text, when=when, by=ask.by, at=tx.now)
         if from_step is not None:
+            if "halted" in row.doc.holds:
+                return halted(row)
             step = step_of(tx, row, from_step)
             if isinstance(step, Refused):
                 return step

@@ -8,9 +8,9 @@ from standfast import arguments
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Act, Ask, load, saved, stop_by
+from standfast.control import Act, Ask, from_above, load, saved, stop_by
 from standfast.events import Event
-from standfast.records import Accepted, Answer, Budget, CallRef
+from standfast.records import Accepted, Answer, Budget, CallRef, Choice, Refused
 from standfast.resuming import resume as resume_run
 from standfast.rows import Resume, RunRow
 from standfast.stops import enter, hold
@@ -42,7 +42,11 @@ def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef
     elif row.status == "running":
         row.doc.stop = stop_by("pause", tx, ask, in_flight)
         enter(row, "pausing", tx.now)
-    saved(tx, row, [ev.PauseAsked(by=ask.by, reason=ask.reason, in_flight=in_flight, status=row.status)])
+    saved(
+        tx,
+        row,
+        [ev.PauseAsked(by=ask.by, reason=ask.reason, trigger=ask.trigger, in_flight=in_flight, status=row.status)],
+    )
     return in_flight + pause_children(tx, row, ask)
 
 
@@ -52,7 +56,7 @@ def pause_children(tx: Tx, row: RunRow, ask: Ask) -> list[CallRef]:
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
         if child_row.status != "cancelling":
-            in_flight += _pause_one(tx, child_row, ask, row.id)
+            in_flight += _pause_one(tx, child_row, from_above(ask), row.id)
     return in_flight
 
 
@@ -67,12 +71,20 @@ def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Act:
         wanted = Resume(ask.by, ask.reason, note, accept_stale, budget)
         if row.status in ("queued", "running"):
             return Accepted(tx.now, row.seq, note="it is not paused")
+        if row.status == "pausing" and "halted" in row.doc.holds:
+            return halted(row)
         if row.status == "pausing":
             _note_resume(tx, row, wanted)
             return Accepted(tx.now, row.seq, tuple(row.named_in_flight), note="taken when the pause has settled")
         return _resume_one(tx, row, wanted)
 
     return act
+
+
+def halted(row: RunRow) -> Refused:
+    """What a verb that would set a halted run in motion gets."""
+    choices = (Choice("cancel", {}, "cancel the run"),)
+    return Refused(f"the run is held by halted: {row.doc.holds['halted'].text}", choices)
 
 
 def _resume_one(tx: Tx, row: RunRow, wanted: Resume) -> Answer:

@@ -15,14 +15,12 @@ from standfast.control import Act, Ask, saved, stop_by, storable
 from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.json_values import is_object
-from standfast.records import Accepted, Answer, Choice, Hold, Json, Refused
+from standfast.records import NO_TOOLS, Accepted, Answer, Choice, Hold, Json, Refused
 from standfast.rows import MailRow, PersonCall, Resume, RunRow, Taken
 from standfast.stops import drop_person, enter, hold
 from standfast.verbs.pausing import pause_children, resume_with_children
 
 NOT_OVER: tuple[Hold, ...] = ("budget", "halted")
-
-NO_TOOLS = ("ask", "sleep", "child")  # calls of a step that are nothing by themselves
 
 
 def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
@@ -44,7 +42,11 @@ def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     elif row.status == "running":
         row.doc.stop = stop_by("pause", tx, ask, in_flight)
         enter(row, "pausing", tx.now)
-    saved(tx, row, [ev.TakenOver(by=ask.by, reason=ask.reason, in_flight=in_flight, status=row.status)])
+    saved(
+        tx,
+        row,
+        [ev.TakenOver(by=ask.by, reason=ask.reason, trigger=ask.trigger, in_flight=in_flight, status=row.status)],
+    )
     return Accepted(tx.now, row.seq, (*in_flight, *pause_children(tx, row, ask)))
 
 
@@ -130,9 +132,10 @@ def hand_back(note: str, mail_id: str) -> Act:
 
 def _go_on(tx: Tx, row: RunRow, wanted: Resume, events: list[Event]) -> str:
     """As a resume; what it does not clear still holds the run."""
-    if row.status == "pausing":
+    if row.status == "pausing" or "halted" in row.doc.holds:
         row.doc.resume_noted = wanted
-        return "it goes on when it has settled; the agent reads the note first"
+        when = "the halt is lifted" if "halted" in row.doc.holds else "it has settled"
+        return f"it goes on when {when}; the agent reads the note first"
     answer, resumed = resume_with_children(tx, row, wanted)
     events += resumed
     if isinstance(answer, Accepted):

@@ -7,18 +7,19 @@ from collections.abc import Callable
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Act, Ask, IsDead, load, saved, stop_by
+from standfast.control import Act, Ask, IsDead, from_above, load, saved, stop_by
 from standfast.errors import WrongState
 from standfast.events import Event
 from standfast.machine import may_follow
 from standfast.records import Accepted, Answer, CallRef, Hold, Json, Refused
 from standfast.rows import RunRow, Target
-from standfast.stops import mark_undo_from, settle_rewind
+from standfast.stops import mark_undo_from, settle_rewind, void_questions
 from standfast.verbs.cancelling import cancel_one, withdraw_questions
+from standfast.verbs.pausing import halted
 
 ENDED_BY_A_REWIND: tuple[Hold, ...] = (
     *("asks", "in_doubt", "stale", "diverged"),
-    *("error", "waiting", "budget", "loop"),
+    *("error", "waiting", "budget", "loop", "tripwire"),
 )
 
 
@@ -26,6 +27,8 @@ def rewind(to: int | str, is_dead: IsDead) -> Act:
     """Undo a step and everything later, and hold the run before it."""
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        if "halted" in row.doc.holds:
+            return halted(row)
         step = step_of(tx, row, to)
         return (
             step if isinstance(step, Refused) else rewind_to(tx, row, ask, Target(step, "paused"), is_dead, None, None)
@@ -56,6 +59,7 @@ def rewind_to(
 ) -> Answer:
     events: list[Event] = [received] if received else []
     if row.status == "pausing":
+        target.by, target.reason, target.trigger = ask.by, ask.reason, ask.trigger
         note = _note_rewind(row, target)
         events.append(ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text=note))
         saved(tx, row, events)
@@ -95,7 +99,7 @@ def begin_rewind(
         child_row = load(tx, child)
         began = tx.call(row.n, child_row.doc.parent_call)
         if began is not None and began.step >= target.step and child_row.status != "cancelling":
-            cancel_one(tx, child_row, ask, "all", soft=False, is_dead=is_dead)
+            cancel_one(tx, child_row, from_above(ask), "all", soft=False, is_dead=is_dead)
     marked = mark_undo_from(tx, row, target.step)
     target.undoing = [call.n for call in marked]
     if row.doc.target is not None:
@@ -111,7 +115,16 @@ def begin_rewind(
     row.attempt += 1
     assert may_follow(row.status, "pausing"), f"run {row.id} cannot be rewound: it is {row.status}"
     row.status = "pausing"  # not entered: a pause before it goes on, with what was changed in it
-    events.append(ev.RewindAsked(to=target.step, epoch=row.epoch, by=ask.by, reason=ask.reason, in_flight=in_flight))
+    events.append(
+        ev.RewindAsked(
+            to=target.step,
+            epoch=row.epoch,
+            by=ask.by,
+            reason=ask.reason,
+            trigger=ask.trigger,
+            in_flight=in_flight,
+        )
+    )
     if held or row.in_flight or any(c.undo == "pending" for c in marked) or tx.children(row.id, live=True):
         return None
     settled, state = settle_rewind(tx, row)
@@ -138,6 +151,7 @@ def edit(
         row.doc.changed = "; ".join(filter(None, [changed, *row.doc.redirected]))
         row.doc.set_back = True
         row.doc.branch = True
+        void_questions(row)
         row.attempt += 1
         saved(tx, row, [ev.StateEdited(by=ask.by, reason=ask.reason, changed=changed)], state=state)
         return Accepted(tx.now, row.seq, note=changed)

@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-BHd31B3H.js";
+export{t as StandfastBar}from"./assets/bar-CPyWkhAt.js";

@@ -25,7 +25,8 @@ CREATE INDEX runs_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX runs_needs ON runs (needs) WHERE needs > 0;
 
 -- The record: one row a commit of a run, hash-chained. `body` is two lines of JSON: the events, and how far
--- the run has got with them; `state` is the snapshot before step `step`, if the commit made one.
+-- the run has got with them, and a third one, if rows of logs were written, with their digests; `state` is the
+-- snapshot before step `step`, if the commit made one.
 CREATE TABLE record (
     run   INTEGER NOT NULL,
     seq   INTEGER NOT NULL,

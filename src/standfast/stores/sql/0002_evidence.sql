@@ -22,6 +22,9 @@ CREATE TABLE halts (
 );
 CREATE INDEX halts_holding ON halts (n) WHERE lifted IS NULL;
 
+-- A halt and its lifting look at paused runs too, which no other index knows.
+CREATE INDEX runs_paused ON runs (agent) WHERE status = 'paused';
+
 -- Who may do what: only a hash of each token is kept.
 CREATE TABLE tokens (
     id      TEXT PRIMARY KEY,

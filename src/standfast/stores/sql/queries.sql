@@ -1,11 +1,11 @@
 -- name: run_by_id
 -- A run by its public id, with the newest row of its record.
-SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body
+SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body, r.gone
 FROM runs LEFT JOIN record r ON r.run = n AND r.seq = (SELECT max(seq) FROM record WHERE run = n) WHERE id = ?;
 
 -- name: run_by_n
 -- A run by its row number, with the newest row of its record.
-SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body
+SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body, r.gone
 FROM runs LEFT JOIN record r ON r.run = n AND r.seq = (SELECT max(seq) FROM record WHERE run = n) WHERE n = ?;
 
 -- name: insert_run
@@ -97,6 +97,15 @@ SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before
 -- Effects of a run that an undo may concern, newest first.
 SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
 FROM calls WHERE run = ? AND effect IN ('write', 'irreversible') ORDER BY n DESC;
+
+-- name: at_stake
+-- What a cancel would take back if it came in this step: its own effects, drafts of the run, locks; oldest first.
+SELECT n, run, id, epoch, step, status, effect, settles, undo, doc, args, before, result
+FROM calls
+WHERE run = ? AND effect IN ('write', 'irreversible') AND undo IS NULL
+  AND status IN ('started', 'finished', 'failed', 'in_doubt', 'check', 'cut')
+  AND (settles <> 'step' OR (epoch = ? AND step = ?))
+ORDER BY n;
 
 -- name: open_calls
 -- Calls of a run that wait for a person or a probe; the ledger decides about those that are taken back.
@@ -215,3 +224,177 @@ INSERT INTO house (seq, at, body, hash) VALUES (?, ?, ?, ?);
 -- name: house_after
 -- The record of the house after a seq, oldest first.
 SELECT seq, at, body, hash FROM house WHERE seq > ? ORDER BY seq LIMIT ?;
+
+-- name: insert_halt
+-- An operator's halt; it holds from here on.
+INSERT INTO halts (id, doc, key, signature, lifted) VALUES (?, ?, ?, ?, NULL);
+
+-- name: halt
+-- One halt, whether it holds or was lifted.
+SELECT id, doc, key, signature, lifted FROM halts WHERE id = ?;
+
+-- name: holding_halts
+-- Halts that hold, oldest first: looked at by every start and every claim.
+SELECT id, doc, key, signature, lifted FROM halts WHERE lifted IS NULL ORDER BY n;
+
+-- name: all_halts
+-- Every halt there ever was, oldest first.
+SELECT id, doc, key, signature, lifted FROM halts ORDER BY n;
+
+-- name: lift_halt
+-- A halt holds no longer; 0 rows if it did not.
+UPDATE halts SET lifted = ? WHERE id = ? AND lifted IS NULL;
+
+-- name: runs_to_halt
+-- Live runs that a halt matches, and everything that lives below them; {match} says which.
+-- The statuses are written as the partial indexes have them: SQLite uses those for nothing else.
+WITH RECURSIVE hit(id) AS (
+    SELECT id FROM runs WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') AND {match}
+    UNION SELECT id FROM runs WHERE status = 'paused' AND {match}
+    UNION SELECT runs.id FROM runs JOIN hit ON runs.parent = hit.id
+    WHERE runs.status NOT IN ('cancelled', 'done', 'failed')
+)
+SELECT runs.id FROM hit JOIN runs ON runs.id = hit.id ORDER BY runs.n;
+
+-- name: runs_halted_by
+-- Runs that a halt holds; a row that cannot be read is nobody's.
+WITH held(n, id, doc) AS (
+    SELECT n, id, doc FROM runs WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') AND status = 'pausing'
+    UNION ALL SELECT n, id, doc FROM runs WHERE status = 'paused'
+)
+SELECT id FROM held WHERE CASE WHEN json_valid(doc) THEN EXISTS (
+    SELECT 1 FROM json_each(doc, '$.holds.halted.data.halts') WHERE json_each.key = ?) ELSE 0 END ORDER BY n;
+
+-- name: insert_token
+-- A token from now on; its secret is not kept.
+INSERT INTO tokens (id, hash, doc, expires) VALUES (?, ?, ?, ?);
+
+-- name: token_by_hash
+-- The token with that secret.
+SELECT id, doc, expires, revoked FROM tokens WHERE hash = ?;
+
+-- name: token_by_id
+-- The token with that name.
+SELECT id, doc, expires, revoked FROM tokens WHERE id = ?;
+
+-- name: tokens
+-- All tokens, oldest first, those that count no longer too.
+SELECT id, doc, expires, revoked FROM tokens ORDER BY rowid;
+
+-- name: revoke_token
+-- It counts no longer; the first time stands.
+UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?;
+
+-- name: lineage
+-- A run and those it descends from, with their labels.
+WITH RECURSIVE line (id, parent, doc) AS (
+    SELECT id, parent, doc FROM runs WHERE id = ?
+    UNION SELECT runs.id, runs.parent, runs.doc FROM runs JOIN line ON runs.id = line.parent
+) SELECT id, json_extract(doc, '$.labels') FROM line;
+
+-- name: moved
+-- Runs whose record has grown after a place.
+SELECT DISTINCT run FROM record WHERE rowid > ?;
+
+-- name: resting
+-- Is one of them at rest?
+SELECT EXISTS (SELECT 1 FROM record r JOIN runs u ON u.n = r.run
+    WHERE r.rowid > ? AND u.status IN ('paused', 'cancelled', 'done', 'failed'));
+
+-- name: run_number
+-- The row number of a run.
+SELECT n FROM runs WHERE id = ?;
+
+-- name: run_numbers
+-- The row numbers of all runs.
+SELECT n FROM runs ORDER BY n;
+
+-- name: head_of_run
+-- Where the record of a run stands.
+SELECT seq, hash FROM record WHERE run = ? ORDER BY seq DESC LIMIT 1;
+
+-- name: plain_run
+-- The row of a run, as it is.
+SELECT n, id, agent, status, seq, head, fence, epoch, holder, doc, parent, created, wake_at, needs FROM runs WHERE n = ?;
+
+-- name: plain_mail
+-- All mail of a run, as it is.
+SELECT n, run, id, status, doc FROM mail WHERE run = ? ORDER BY n;
+
+-- name: plain_contract
+-- A contract, as it is.
+SELECT id, agent, doc FROM contracts WHERE id = ?;
+
+-- name: plain_contracts
+-- All contracts, as they are.
+SELECT id, agent, doc FROM contracts ORDER BY id;
+
+-- name: plain_log
+-- Rows of a log, as they are.
+SELECT idx, body FROM logs WHERE log = ? AND idx > ? ORDER BY idx LIMIT ?;
+
+-- name: plain_logs
+-- The logs there are, and how many rows each has.
+SELECT log, count(*) FROM logs GROUP BY log ORDER BY log;
+
+-- name: plain_halts
+-- All halts, as they are.
+SELECT n, id, doc, key, signature, lifted FROM halts ORDER BY n;
+
+-- name: plain_tokens
+-- All tokens, as they are.
+SELECT id, hash, doc, expires, revoked FROM tokens ORDER BY id;
+
+-- name: strays
+-- Rows that belong to no run.
+SELECT 'record', run FROM record WHERE run NOT IN (SELECT n FROM runs)
+UNION SELECT 'calls', run FROM calls WHERE run NOT IN (SELECT n FROM runs)
+UNION SELECT 'mail', run FROM mail WHERE run NOT IN (SELECT n FROM runs);
+
+-- name: last_checkpoint
+-- The newest signed statement.
+SELECT n, at, doc, key, signature FROM checkpoints ORDER BY n DESC LIMIT 1;
+
+-- name: checkpoints_after
+-- Signed statements after a number, oldest first.
+SELECT n, at, doc, key, signature FROM checkpoints WHERE n > ? ORDER BY n LIMIT ?;
+
+-- name: insert_checkpoint
+-- A signed statement; two with one number cannot be.
+INSERT INTO checkpoints (n, at, doc, key, signature) VALUES (?, ?, ?, ?, ?);
+
+-- name: record_places
+-- Rows of a run's record that still have their content.
+SELECT rowid FROM record WHERE run = ? AND gone IS NULL;
+
+-- name: record_content
+-- The content of one row.
+SELECT body, state FROM record WHERE rowid = ?;
+
+-- name: bury
+-- A row without its content keeps the digests of it.
+UPDATE record SET body = ?, state = NULL, gone = ? WHERE rowid = ?;
+
+-- name: delete_calls
+-- The calls of a run that is forgotten.
+DELETE FROM calls WHERE run = ?;
+
+-- name: delete_mail
+-- Its mail.
+DELETE FROM mail WHERE run = ?;
+
+-- name: delete_log
+-- A log that only it used.
+DELETE FROM logs WHERE log = ?;
+
+-- name: delete_requests
+-- What was answered to requests about it.
+DELETE FROM requests WHERE run = (SELECT id FROM runs WHERE n = ?);
+
+-- name: forks
+-- Runs that were forked from a run.
+SELECT id FROM runs WHERE json_extract(doc, '$.forked_from') = ? ORDER BY n;
+
+-- name: forget_run
+-- What is left of it: that it was, and how it ended.
+UPDATE runs SET doc = ?, holder = NULL, wake_at = NULL, needs = 0 WHERE n = ?;

@@ -1,0 +1,1 @@
+"""What the control surface costs: verbs from the click on, events, and memory."""

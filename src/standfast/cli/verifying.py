@@ -1,0 +1,77 @@
+"""`standfast verify`: is a store what was written, and who says so? Says what is proved and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from standfast.cli.codes import Code, Unreachable
+from standfast.cli.options import say_json
+from standfast.cli.saying import tell
+from standfast.errors import Misuse
+from standfast.evidence.report import Report, Verdict
+from standfast.evidence.store_check import trusted_keys, verify_store
+
+SIGNS: dict[Verdict, str] = {"proved": "✔", "unproved": "?", "broken": "✖"}
+CODES: dict[Verdict, Code] = {"proved": Code.OK, "unproved": Code.UNPROVED, "broken": Code.BROKEN}
+SHOWN = 20  # runs that are as they should be, before the rest is only counted
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--key",
+    "key_files",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The public key you trust, as a file; again for one that came after it. [else the .pub beside the store]",
+)
+@click.option(
+    "--anchor", type=click.Path(path_type=Path, dir_okay=False), help="The file in which checkpoints were anchored."
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def verify(file: Path, key_files: tuple[Path, ...], anchor: Path | None, as_json: bool) -> None:
+    """Follow every chain and signature of a store; 0 only if everything is proved. Changes nothing."""
+    click.get_current_context().meta["standfast.json"] = as_json
+    if not file.exists():
+        raise Unreachable(f"there is no {file}", hint="give the file of a store")
+    report = verify_store(file, trusted_keys(key_files) if key_files else (), _lines(anchor))
+    if as_json:
+        findings = [asdict(one) for one in report.findings]
+        say_json({"verdict": report.verdict, "words": report.words, "findings": findings, "not_proved": report.limits})
+    else:
+        _tell(report)
+    raise click.exceptions.Exit(CODES[report.verdict])
+
+
+def _lines(anchor: Path | None) -> list[str] | None:
+    if anchor is None:
+        return None
+    try:
+        lines = anchor.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misuse(
+            f"the anchor {anchor} cannot be read: {error}", hint="give the file the checkpoints went to"
+        ) from error
+    if not lines:
+        raise Misuse(f"the anchor {anchor} is empty", hint="give the file the checkpoints went to")
+    return lines
+
+
+def _tell(report: Report) -> None:
+    for verdict in ("proved", "unproved", "broken"):
+        found = report.of(verdict)
+        runs = [one for one in found if one.what.startswith("run ")] if verdict == "proved" else []
+        left_out = runs[SHOWN:]
+        for one in found:
+            if one not in left_out:
+                tell(f"{SIGNS[verdict]} {one.what}: {one.text}")
+        if left_out:
+            tell(f"{SIGNS[verdict]} and {len(left_out)} more runs")
+    if report.verdict != "broken":
+        tell("what no signature proves:")
+        for limit in report.limits:
+            tell(f"  {limit}")
+    tell(report.words)

@@ -1,0 +1,115 @@
+"""What pause, redirect and cancel would do to a run now, in words: told once, from the row and the ledger (R25).
+
+Every surface shows these words, so that none of them promises an undo that there is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from standfast.abc import Tx
+from standfast.records import CallRef, Consequences, Hold, PlanItem
+from standfast.rows import CallRow, RunRow
+
+_NAMED: Final = 2  # calls by name; the others are counted: a button has room for two lines
+_TITLE: Final = 34  # characters of a plan item
+_FIRST: Final[tuple[tuple[Hold, str], ...]] = (
+    ("asks", "first answer what it asks"),
+    ("in_doubt", "first settle the doubt"),
+    ("halted", "an operator holds it"),
+    ("stale", "first decide about what changed"),
+    ("budget", "first raise the cap"),
+)
+
+
+def consequences(tx: Tx, row: RunRow, waiting_for: str) -> Consequences:
+    """The words for a run as it is; `waiting_for` is what its view says it waits for."""
+    if row.status in ("cancelled", "done", "failed"):
+        return Consequences("the run has ended", "too late: fork it instead", "the run has ended")
+    if row.status == "cancelling":
+        late = "too late: it is being cancelled"
+        return Consequences(late, late, _waits(waiting_for, "settling"))
+    return Consequences(_pause(row, waiting_for), _redirect(row), _cancel(tx, row))
+
+
+def _pause(row: RunRow, waiting_for: str) -> str:
+    """Of a paused run: what Resume would do, which has its place."""
+    if row.status == "queued":
+        return "holds it before it starts"
+    if row.status == "pausing":
+        return _waits(waiting_for, "holding it")
+    if row.status == "paused":
+        return _resume(row)
+    if finishing := _effects(row):
+        return f"lets {_names(finishing)} finish, then holds it"
+    return f"closes {_names(row.in_flight)}, holds it here" if row.in_flight else "holds it here at once"
+
+
+def _resume(row: RunRow) -> str:
+    holds = row.doc.holds
+    if row.doc.taken is not None:
+        return f"{row.doc.taken.by or 'somebody'} has it: hand it back"
+    for hold, words in _FIRST:
+        if hold in holds:
+            return words
+    return f"tries step {row.step} again" if "error" in holds else f"goes on at step {row.step}"
+
+
+def _redirect(row: RunRow) -> str:
+    if row.status in ("pausing", "paused"):
+        return "read when it goes on"
+    if row.status == "queued":
+        return "rewrites the first step"
+    if (item := _upcoming(row.doc.plan)) is not None:
+        return f"rewrites “{_short(item.title)}”"
+    return f"takes step {row.step} again, your way" if row.in_flight else "rewrites the next step"
+
+
+def _cancel(tx: Tx, row: RunRow) -> str:
+    """What is kept, what is taken back, and what nobody can take back; as the default of cancel does it."""
+    if row.status == "queued" and not row.step:
+        return "ends before it starts"
+    at_stake = [call for call in tx.at_stake(row.n, row.epoch, row.step) if call.kind != "child"]
+    undone = [call for call in at_stake if call.undoable]
+    stays = [call for call in at_stake if not call.undoable]
+    flying = {ref.id for ref in row.in_flight}
+    cut = [ref for ref in row.in_flight if ref.effect not in ("write", "irreversible")]
+    parts = [f"keeps {row.step} finished {'step' if row.step == 1 else 'steps'}" if row.step else "no step is finished"]
+    if undone:
+        in_progress = " in progress" if all(call.id in flying for call in undone) else ""
+        parts.append(f"undoes {_names(_refs(undone))}{in_progress}")
+    if stays:
+        parts.append(f"cannot undo {_names(_refs(stays))}")
+    if cut and not at_stake:
+        parts.append(f"cuts {_names(cut)}")
+    return ", ".join(parts)
+
+
+def _effects(row: RunRow) -> list[CallRef]:
+    return [ref for ref in row.in_flight if ref.effect in ("write", "irreversible")]
+
+
+def _refs(calls: Sequence[CallRow]) -> list[CallRef]:
+    return [call.ref for call in calls]
+
+
+def _names(calls: Sequence[CallRef]) -> str:
+    names = list(dict.fromkeys(call.title or call.tool for call in calls))
+    more = len(names) - _NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_NAMED])} and {more} more"
+
+
+def _waits(waiting_for: str, otherwise: str) -> str:
+    return f"waits for {waiting_for}" if waiting_for else otherwise
+
+
+def _upcoming(plan: Sequence[PlanItem]) -> PlanItem | None:
+    """What a redirect rewrites: the item being worked on, else the first queued one."""
+    running = next((item for item in plan if item.status == "running"), None)
+    return running or next((item for item in plan if item.status == "queued"), None)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"

@@ -1,0 +1,139 @@
+"""Checks plain rows against chains and checkpoints, one part at a time; nothing here needs a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from standfast.evidence.chains import Chain, HouseChain
+from standfast.evidence.keys import fingerprint
+from standfast.evidence.report import Report
+from standfast.evidence.statements import Statements
+from standfast.house_events import RunForgotten
+from standfast.stores.chain import row_digest
+from standfast.stores.sides import Row
+
+KEY_LIMIT = (
+    "whoever holds the signing key can write another history and sign it; only an anchor that they cannot reach "
+    "shows that"
+)
+SIGNING_LIMIT = "what was changed between being written and the next checkpoint was signed as it was found"
+TAIL_LIMIT = "what came after the last checkpoint can be cut off without a trace"
+
+
+def check_keys(found: Statements, keys: Iterable[bytes], *, given: bool, report: Report) -> None:
+    """Whose signatures they are."""
+    if not found.said:
+        return
+    names = ", ".join(map(fingerprint, found.keys))
+    if given:
+        report.proved("key", f"{len(found.said)} checkpoints are signed with {names}, as you asked")
+    elif list(keys):
+        text = f"signed with {names}, the key beside the store, which could have been replaced with it"
+        report.unproved("key", f"{text}: give the one you know with --key")
+    else:
+        report.unproved("key", f"signed with {names}; whether that is the right key is not known: give it with --key")
+    if len(found.keys) > 1:
+        report.proved("key", f"the key has changed {len(found.keys) - 1} times")
+
+
+def check_run(
+    run: Row, chain: Chain, anchored: tuple[int, bytes], side: bytes, found: Statements, report: Report
+) -> None:
+    """The record of a run against every checkpoint that names it; `anchored` is where its own row says it was."""
+    id_ = str(run[1])
+    what = f"run {id_}"
+    if chain.trouble:
+        report.broken(what, chain.trouble)
+        return
+    if chain.marks.get(anchored[0]) != anchored[1]:
+        report.broken(what, "its record does not hold what the run was last told")
+        return
+    said = found.of_run.get(id_, [])
+    for n, one in said:
+        if chain.marks.get(one.seq, b"").hex() != one.head:
+            report.broken(what, f"row {one.seq}, for which checkpoint {n} was signed, is missing or another one now")
+            return
+    if not said:
+        report.unproved(what, f"none of its {chain.rows} rows is covered by a checkpoint")
+        return
+    n, last = said[-1]
+    if last.seq < chain.seq:
+        report.unproved(what, f"events {last.seq + 1} to {chain.seq} came after checkpoint {n}")
+    elif last.side is None:
+        report.unproved(what, "it is under way: its calls, mail and row are signed for when it next stops")
+    elif last.side != side.hex():  # it was at rest, and has not moved since
+        report.broken(what, f"its row, contract, calls or mail are not what checkpoint {n} was signed for")
+    else:
+        deleted = ", its content deleted" if chain.gone else ""
+        report.proved(what, f"{chain.seq} events, signed for up to the last one by checkpoint {n}{deleted}")
+
+
+def check_deletions(runs: dict[str, Chain], house: HouseChain, report: Report) -> None:
+    """Deleted content is told of in the record of the house, and only whole runs are deleted."""
+    for id_, chain in runs.items():
+        told: RunForgotten | None = house.forgotten.get(id_)
+        what = f"run {id_}"
+        if chain.gone and told is None:
+            report.broken(what, f"the content of {chain.gone} rows is gone, and nobody has recorded why")
+        elif told is not None and chain.gone != chain.rows:
+            report.broken(what, f"it was forgotten, but {chain.rows - chain.gone} of its rows have content")
+        elif told is not None and (told.seq_of_run, told.head) != (chain.seq, chain.head.hex()):
+            report.broken(what, "its record is not the one that was forgotten")
+    for id_ in house.forgotten.keys() - runs.keys():
+        report.broken(f"run {id_}", "it was forgotten, and not even its place is left")
+
+
+def check_missing(known: Iterable[str], found: Statements, report: Report) -> None:
+    """Every run that a checkpoint names is there."""
+    for id_ in sorted(found.of_run.keys() - set(known)):
+        report.broken(f"run {id_}", f"checkpoint {found.of_run[id_][-1][0]} names it, and it is not there")
+
+
+def check_house(house: HouseChain, side: bytes, found: Statements, report: Report) -> None:
+    """The record of the house, and halts and tokens beside it, against the checkpoints."""
+    what = "the house"
+    if house.trouble:
+        report.broken(what, house.trouble)
+        return
+    for one in found.said:
+        if one.house.seq and house.marks.get(one.house.seq, b"").hex() != one.house.head:
+            report.broken(what, f"row {one.house.seq}, for which checkpoint {one.n} was signed, is not the same now")
+            return
+    last = found.last
+    if last is None:
+        if house.rows:
+            report.unproved(what, f"none of its {house.rows} rows is covered by a checkpoint")
+    elif last.house.seq < house.seq:
+        report.unproved(what, f"rows {last.house.seq + 1} to {house.seq} came after checkpoint {last.n}")
+    elif last.house.side != side.hex():
+        report.broken(what, f"halts or tokens are not what checkpoint {last.n} was signed for")
+    else:
+        report.proved(what, f"{house.rows} rows, with halts and tokens, as of checkpoint {last.n}")
+
+
+def check_log(log: str, named: dict[int, str], rows: Iterable[Row], report: Report) -> bool:
+    """The rows of a log against the digests in the records that wrote them."""
+    what = f"log {log}"
+    left = dict(named)
+    for idx, body in rows:
+        digest = left.pop(idx, None)
+        if digest is None:
+            report.broken(what, f"no record names its row {idx}")
+            return False
+        if not isinstance(body, bytes) or row_digest(body) != digest:
+            report.broken(what, f"row {idx} is not what was written")
+            return False
+    if left:
+        report.broken(what, f"row {min(left)} is missing")
+    return not left
+
+
+def check_clock(found: Statements, report: Report) -> None:
+    """Wall times of checkpoints against the machine's own count of seconds."""
+    for before, after in zip(found.said, found.said[1:], strict=False):
+        if before.boot == after.boot and after.boot:
+            moved = (after.at - before.at) - (after.uptime - before.uptime)
+            if abs(moved) > 5.0:
+                way = "forward" if moved > 0 else "back"
+                text = f"the clock was set {way} by {abs(moved):.0f} s between checkpoints {before.n} and {after.n}"
+                report.proved("clock", text)

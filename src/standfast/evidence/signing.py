@@ -1,0 +1,62 @@
+"""Whether a process signs: by default where it drives, has a file for a store, and can have a key."""
+
+from __future__ import annotations
+
+import logging
+
+from standfast.errors import KeyUnusable, Misuse
+from standfast.evidence import keys
+from standfast.evidence.notary import Notary, NotaryState
+from standfast.stores.sqlite import SqliteStore
+
+log = logging.getLogger("standfast")
+
+
+class Signing:
+    """The notary of a runtime, or why it has none."""
+
+    def __init__(self, store: SqliteStore, asked: Notary | bool, *, drives: bool) -> None:
+        self._store = store
+        self._asked = isinstance(asked, Notary)
+        wanted = drives and not store.in_memory and asked is True
+        self._notary = asked if isinstance(asked, Notary) else Notary() if wanted else None
+        self._why = "" if wanted or self._asked else "nothing is signed here"
+        if isinstance(asked, Notary) and store.in_memory:
+            raise Misuse("a store in memory is gone with its process: there is nothing to sign", hint="give a file")
+
+    @property
+    def state(self) -> NotaryState:
+        if self._why or self._notary is None:
+            return NotaryState(False, trouble=self._why)
+        return self._notary.state
+
+    def open(self) -> None:
+        """Begin to sign. A notary that was asked for must have its key; otherwise runs go on unsigned."""
+        if self._notary is None:
+            return
+        try:
+            key = self._notary.key or keys.load_or_make(self._store.path)
+        except KeyUnusable as error:
+            if self._asked:
+                raise
+            self._why = str(error)
+            self._notary = None
+            level = logging.WARNING if keys.available() else logging.INFO  # who has not installed it wants none
+            log.log(level, "standfast: the record is not signed: %s", error)
+        else:
+            self._notary.open(self._store, key)
+
+    def secret(self, purpose: bytes) -> bytes | None:
+        """A secret that belongs to the store's key: the same for every process that has the key."""
+        if self._notary is not None and self._notary.key is not None:
+            return self._notary.key.derive(purpose)
+        try:
+            path = keys.key_path(self._store.path)
+            return keys.load(path).derive(purpose) if keys.available() and path.exists() else None
+        except (KeyUnusable, OSError):
+            return None  # who cannot sign says so elsewhere
+
+    def close(self) -> None:
+        """Sign for what is there, and end."""
+        if self._notary is not None:
+            self._notary.close()

@@ -1,0 +1,182 @@
+"""Redaction: secrets of well-known shapes do not get into the record; equal ones can still be matched.
+
+A secret is replaced by `[redacted:name:hash]`. The hash is keyed, so that it tells nothing to who does not have the
+key, and is the same for the same secret, so that it can be followed through the record.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from standfast.errors import Misuse
+from standfast.json_values import is_array, is_object
+
+LONGEST_HELD = 16_384  # characters of a text that may be a secret not yet finished, before it is let go
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A kind of secret: what it looks like, and the words it begins with.
+
+    Where `pattern` has a group, only that group is the secret. `begins` makes the search quick, and lets a text that
+    comes in pieces be held back until it is known whether it is one; without it each piece is looked at alone.
+    """
+
+    name: str
+    pattern: str
+    begins: tuple[str, ...] = ()
+    goes_on: str = r"[^\s\"'<>]*"  # what may follow the beginning while the secret is not finished
+
+
+KNOWN: tuple[Secret, ...] = (
+    Secret(
+        "private_key",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+        ("-----BEGIN",),
+        r"(?![\s\S]*-----END [A-Z ]*PRIVATE KEY-----)(?: [A-Z ]*-{0,5}\Z| [A-Z ]*PRIVATE KEY-----[\s\S]*|\Z)",
+    ),
+    Secret("url_password", r"://[^\s/:@\"'<>]*:([^\s/@\"'<>]{3,})@", ("://",), r"[^\s/@\"'<>]*"),
+    Secret("bearer", r"\b[Bb]earer\s+([A-Za-z0-9._~+/=-]{16,})", ("Bearer", "bearer"), r"\s*[^\s\"'<>]*"),
+    Secret("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}", ("eyJ",)),
+    Secret("api_key", r"\bsk-[\w-]{16,}", ("sk-",)),
+    Secret("aws_key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", ("AKIA", "ASIA")),
+    Secret("github_token", r"\bgh[pousr]_\w{20,}", ("gh",)),
+    Secret("github_token", r"\bgithub_pat_\w{20,}", ("github_pat_",)),
+    Secret("slack_token", r"\bxox[abeoprs]-[\w-]{10,}", ("xox",)),
+    Secret("google_key", r"\bAIza[\w-]{35}", ("AIza",)),
+)
+
+
+class Redactor:
+    """Replaces secrets in text and in JSON. What it does not know the shape of, it does not see."""
+
+    def __init__(self, *more: Secret | str, known: Sequence[Secret] = KNOWN, key: bytes | None = None) -> None:
+        own = [Secret(f"own{n}", one) if isinstance(one, str) else one for n, one in enumerate(more, 1)]
+        self.secrets = (*known, *own)
+        self.key = key or secrets.token_bytes(32)  # a runtime gives it one that lasts
+        try:
+            self._patterns = [(one.name, re.compile(one.pattern)) for one in self.secrets]
+            self._open = [re.compile(_open(one)) for one in self.secrets if one.begins]
+            quick = [one for one in self.secrets if one.begins]
+            self._quick = [
+                (_rarest(begin), begin.encode(), re.compile(_flat(one.pattern).encode()))
+                for one in quick
+                for begin in one.begins
+            ]
+        except re.error as error:
+            raise Misuse(f"a pattern of a secret cannot be read: {error}", hint="give a regular expression") from error
+        self._blind = len(quick) < len(self.secrets)  # one of them can only be found by looking at every text
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        for name, pattern in self._patterns:
+            text = pattern.sub(partial(self._replaced, name), text)
+        return text
+
+    def _replaced(self, name: str, found: re.Match[str]) -> str:
+        group = 1 if found.re.groups and found[1] is not None else 0
+        whole, start = found[0], found.start()
+        mark = f"[redacted:{name}:{self.hash_of(found[group])}]"
+        return whole[: found.start(group) - start] + mark + whole[found.end(group) - start :]
+
+    def hash_of(self, secret: str) -> str:
+        """What stands for a secret: who has the secret and the key can look for it."""
+        return hmac.new(self.key, secret.encode("utf-8", "surrogatepass"), sha256).hexdigest()[:8]
+
+    def line(self, line: bytes) -> bytes:
+        """A line of JSON without secrets in its texts; unchanged to the byte where there are none."""
+        if not self._blind and not self._may_hold_one(line):
+            return line
+        value = from_json(line)
+        cleaned = self._clean(value)
+        return line if cleaned == value else to_json(cleaned, inf_nan_mode="constants")
+
+    def _may_hold_one(self, line: bytes) -> bool:
+        """The quick look, which every row that is written passes: one byte, then a few, then the pattern."""
+        for byte, begin, pattern in self._quick:
+            if byte in line and begin in line and pattern.search(line) is not None:
+                return True
+        return False
+
+    def _clean(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if is_array(value):
+            return [self._clean(one) for one in value]
+        if is_object(value):
+            return {self.text(name): self._clean(one) for name, one in value.items()}
+        return value
+
+    def settled(self, text: str) -> int:
+        """How many characters from the beginning cannot be part of a secret that goes on after the end."""
+        if len(text) > LONGEST_HELD:
+            return len(text)
+        cut = min((found.start() for one in self._open if (found := one.search(text))), default=len(text))
+        while cut < len(text) and (earlier := self._around(text, cut)) is not None:
+            cut = earlier
+        return cut
+
+    def _around(self, text: str, place: int) -> int | None:
+        """Where a secret begins that a cut at this place would go through."""
+        found = (match for _, pattern in self._patterns for match in pattern.finditer(text))
+        return next((match.start() for match in found if match.start() < place < match.end()), None)
+
+
+def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | None:
+    """The redactor that is meant: True for the shapes that are known, more shapes beside them, or none."""
+    if isinstance(given, Redactor):
+        return given
+    if isinstance(given, bool):
+        return Redactor() if given else None
+    if isinstance(given, str):
+        raise Misuse("redact is a list of patterns", hint=f"redact=[{given!r}]")
+    return Redactor(*given)
+
+
+@dataclass(slots=True)
+class Stream:
+    """A text that comes in pieces: what may be an unfinished secret is held back until it is known."""
+
+    redactor: Redactor
+    held: str = field(default="")
+
+    def feed(self, text: str) -> str:
+        """What can be said now."""
+        whole = self.held + text
+        settled = self.redactor.settled(whole)
+        self.held = whole[settled:]
+        return self.redactor.text(whole[:settled])
+
+    def finish(self) -> str:
+        """The rest."""
+        rest, self.held = self.held, ""
+        return self.redactor.text(rest)
+
+
+def _open(one: Secret) -> str:
+    """Matches where a secret may have begun and has not ended: its beginning to the end, or a part of that."""
+    ways = [f"{re.escape(begin)}{one.goes_on}" for begin in one.begins]
+    ways += [re.escape(begin[:count]) for begin in one.begins for count in range(len(begin) - 1, 0, -1)]
+    edge = r"(?<![A-Za-z0-9])" if all(begin[0].isalnum() for begin in one.begins) else ""
+    return rf"{edge}(?:{'|'.join(ways)})\Z"
+
+
+def _rarest(begin: str) -> bytes:
+    """The byte of a beginning that ordinary text has least often: it is looked for first."""
+    rare = "QZXJKVYWqzUHGxBFPjMCDLRNOSITEA/-~+_:."
+    return min(begin, key=lambda c: rare.find(c) if c in rare else len(rare)).encode()
+
+
+def _flat(pattern: str) -> str:
+    """The pattern as it is searched for in JSON, where a secret over several lines stands on one."""
+    pattern = pattern.removeprefix(r"\b")  # a plain beginning is found faster
+    return pattern.replace("(?:-----END [A-Z ]*PRIVATE KEY-----|\\Z)", "").replace(r"\s+", r"(?:\s|\\[nrt])+")

@@ -1,0 +1,163 @@
+"""Secrets of known shapes do not get into the record; what a run needs to go on stays as it was (R32)."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from standfast import Done, Misuse, Run, Runtime, agent, say, tool
+from standfast.redaction import KNOWN, Redactor, Secret, Stream, as_redactor
+
+# Put together here, so that no scanner of this repository takes them for real ones.
+OPENAI = "sk-" + "proj-Zm9vYmFyYmF6cXV4MTIz"
+AWS = "AKIA" + "IOSFODNN7EXAMPLE"
+GITHUB = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+BEARER = "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5"
+PRIVATE = "-----BEGIN RSA PRIVATE KEY-----\nMIIBOgIBAAJBAK\nq8Z1\n-----END RSA PRIVATE KEY-----"
+JWT = "eyJ" + "hbGciOiJIUzI1NiJ9." + "eyJ" + "zdWIiOiIxMjM0In0." + "dozjgNryP4J3jVmN"
+SHAPES = {
+    "api_key": (f"use {OPENAI} now", OPENAI),
+    "aws_key": (f"id={AWS};", AWS),
+    "github_token": (f"token {GITHUB}.", GITHUB),
+    "bearer": (f"Authorization: Bearer {BEARER}", BEARER),
+    "url_password": ("postgres://ana:s3cret-word@db/x", "s3cret-word"),
+    "private_key": (f"key: {PRIVATE} end", PRIVATE),
+    "jwt": (f"jwt={JWT}", JWT),
+    "slack_token": ("xox" + "b-123456789012-abc", "xox" + "b-123456789012-abc"),
+    "google_key": ("AIza" + "SyA1234567890abcdefghijklmnopqrstuv", "AIza" + "SyA1234567890abcdefghijklmnopqrstuv"),
+}
+ORDINARY = [
+    "a task-force of risk-averse people, and a bearer of good news",
+    "see https://example.com/a:b@c and mailto:ana@example.com",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "sk-short, AKIA, ghost_writer, eyJust",
+    "it's",
+]
+
+
+def test_there_is_a_sample_of_every_known_shape() -> None:
+    assert set(SHAPES) == {one.name for one in KNOWN}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_secret_of_a_known_shape_is_replaced(name: str) -> None:
+    text, secret = SHAPES[name]
+    redactor = Redactor(key=b"k")
+    clean = redactor.text(text)
+    assert secret not in clean
+    assert f"[redacted:{name}:{redactor.hash_of(secret)}]" in clean
+    line = json.dumps([{"type": "noted", "text": text, "n": 1.5, "deep": {"x": [text]}}]).encode()
+    assert json.loads(redactor.line(line)) == [{"type": "noted", "text": clean, "n": 1.5, "deep": {"x": [clean]}}]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    redactor = Redactor()
+    assert redactor.text(text) == text
+    line = json.dumps([text]).encode()
+    assert redactor.line(line) is line
+
+
+def test_equal_secrets_can_be_matched_by_who_has_the_key() -> None:
+    one, two = Redactor(key=b"a"), Redactor(key=b"b")
+    assert one.text(OPENAI) == one.text(OPENAI) != one.text(OPENAI + "x")
+    assert one.text(OPENAI) != two.text(OPENAI)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_secret_that_comes_in_pieces_is_held_back(name: str) -> None:
+    """Cut at every place, and into single characters."""
+    text, secret = SHAPES[name]
+    redactor = Redactor(key=b"k")
+    whole = f"before {text} after, and more"
+    cuts = [[whole[:n], whole[n:]] for n in range(len(whole))] + [list(whole)]
+    for pieces in cuts:
+        stream = Stream(redactor)
+        said = [stream.feed(piece) for piece in pieces]
+        said.append(stream.finish())
+        assert secret not in "".join(said), pieces
+        assert "".join(said) == redactor.text(whole), pieces
+        assert all(len(secret) < 12 or secret[:12] not in one for one in said)
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_in_pieces_is_said_in_full(text: str) -> None:
+    stream = Stream(Redactor())
+    assert "".join([*(stream.feed(c) for c in text), stream.finish()]) == text
+
+
+def test_text_is_not_held_back_for_ever() -> None:
+    stream = Stream(Redactor())
+    said = stream.feed("-----BEGIN PRIVATE KEY-----\n" + "A" * 20_000)
+    assert said
+    assert "[redacted:private_key:" in said
+
+
+def test_patterns_of_ones_own() -> None:
+    redactor = as_redactor([r"patient \d+", Secret("vault", r"hvs\.\w{8,}", ("hvs.",))])
+    assert redactor is not None
+    clean = redactor.text(f"patient 4711 with hvs.abcdefgh and {OPENAI}")
+    assert re.fullmatch(r"\[redacted:own1:\w{8}\] with \[redacted:vault:\w{8}\] and \[redacted:api_key:\w{8}\]", clean)
+    assert b"4711" not in redactor.line(b'["patient 4711"]')
+    assert as_redactor(False) is None
+    with pytest.raises(Misuse, match="list of patterns"):
+        as_redactor("x")  # type: ignore[arg-type]
+    with pytest.raises(Misuse, match="cannot be read"):
+        Redactor("(")
+
+
+@dataclass
+class Notes:
+    """What the clerk keeps."""
+
+    kept: list[str] = field(default_factory=list[str])
+    text: str = ""
+
+
+@tool(effect="write")
+async def fetch(token: str) -> str:
+    """Answers with what it was given."""
+    for character in f"I use {token} for this":
+        say(character)
+    return f"fetched with {token}"
+
+
+@agent("clerk")
+async def clerk(run: Run[Notes]) -> Done[str] | None:
+    """Uses a secret, says it, and keeps it."""
+    result = await run.call(fetch(OPENAI))
+    run.note(f"the token is {AWS}")
+    run.emit("found", {"url": "https://ana:s3cret-word@db"})
+    run.state.kept.append(result)
+    return Done(result)
+
+
+async def test_the_record_has_no_secrets_and_the_run_has_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with Runtime(path, [clerk]) as runs:
+        run = await runs.start(clerk, Notes(text=GITHUB), reason=f"with {GITHUB}")
+        assert await run.result(timeout=30) == f"fetched with {OPENAI}"  # exact, for who needs it
+        assert (await run.state()).kept == [f"fetched with {OPENAI}"]
+        said = [one.text for one in await run.transcript()]
+        secret = Redactor(key=runs._redactor.key)  # type: ignore[union-attr]  # pyright: ignore
+        assert said == [f"I use [redacted:api_key:{secret.hash_of(OPENAI)}] for this"]
+    db = sqlite3.connect(path)
+    record = b"\n".join(body for (body,) in db.execute("SELECT body FROM record"))
+    calls = b"\n".join(bytes(args) for (args,) in db.execute("SELECT args FROM calls"))
+    db.close()
+    for hidden in (OPENAI, AWS, GITHUB, "s3cret-word"):
+        assert hidden.encode() not in record
+    assert OPENAI.encode() in calls  # the journal is exact until the run is forgotten
+    assert record.count(f"api_key:{secret.hash_of(OPENAI)}".encode()) >= 3  # arguments, text, result: one secret
+
+
+async def test_redaction_can_be_switched_off(tmp_path: Path) -> None:
+    async with Runtime(tmp_path / "runs.db", [clerk], redact=False) as runs:
+        run = await runs.start(clerk, Notes())
+        await run.result(timeout=30)
+        assert [one.text for one in await run.transcript()] == [f"I use {OPENAI} for this"]

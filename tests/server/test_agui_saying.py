@@ -1,0 +1,55 @@
+"""AG-UI: a stream that joins late or stays long (R36)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from standfast.events import TextDelta
+from standfast.server.agui_events import MOST_EARLY, MOST_ENDED, Known, Saying
+
+
+def started(call: str, attempt: int = 1) -> dict[str, Any]:
+    return {"type": "call_started", "call": call, "tool": "look", "effect": "read", "args": {}, "attempt": attempt}
+
+
+def flushed(call: str, offset: int, text: str) -> dict[str, Any]:
+    return {"type": "text_flushed", "call": call, "offset": offset, "text": text, "channel": "text", "attempt": 1}
+
+
+def finished(call: str) -> dict[str, Any]:
+    return {"type": "call_finished", "call": call, "result": 1}
+
+
+def contents(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(line["messageId"], line["delta"]) for line in lines if line["type"] == "TEXT_MESSAGE_CONTENT"]
+
+
+def test_text_whose_beginning_is_long_gone_is_told_from_the_join_on_in_a_message_of_its_own() -> None:
+    saying = Saying("t", "r", "run", Known({"c.1.text": "Once"}))
+    assert contents(list(saying.event(flushed("c", 100, "and then")))) == [("c.1.text.from-100", "and then")]
+    assert contents(list(saying.delta(TextDelta("c", 108, " the end")))) == [("c.1.text.from-100", " the end")]
+    saying = Saying("t", "r", "run", Known({"c.1.text": "Once upon"}))
+    assert contents(list(saying.event(flushed("c", 4, " upon a time")))) == [("c.1.text", " a time")]
+
+
+def test_live_text_that_is_faster_than_its_call_is_told_once_the_call_is() -> None:
+    saying = Saying("t", "r", "run")
+    assert list(saying.delta(TextDelta("c", 0, "Once"))) == []
+    assert contents(list(saying.event(started("c", attempt=3)))) == [("c.3.text", "Once")]
+
+
+def test_late_words_of_a_call_that_ended_begin_no_message() -> None:
+    saying = Saying("t", "r", "run")
+    lines = [*saying.event(started("c")), *saying.event(finished("c")), *saying.delta(TextDelta("c", 0, "Once"))]
+    assert contents(lines) == []
+
+
+def test_a_long_stream_keeps_nothing_of_what_is_over() -> None:
+    saying = Saying("t", "r", "run")
+    for n in range(5 * MOST_ENDED):
+        for event in (started(f"c{n}"), flushed(f"c{n}", 0, "words"), finished(f"c{n}")):
+            list(saying.event(event))
+        list(saying.delta(TextDelta(f"lost{n}", 0, "words")))
+    kept = {name: value for name, value in vars(saying).items() if hasattr(value, "__len__")}
+    assert {name: len(value) for name, value in kept.items() if len(value) > max(MOST_ENDED, MOST_EARLY)} == {}
+    assert len(kept["_speech"]) <= 1

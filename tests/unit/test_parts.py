@@ -1,0 +1,63 @@
+"""`make test` runs every test once, and is red when anything is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.parts import CLOCKED, COUNTING, ROOT, Part, parts, run
+
+GREEN = "def test_green(): pass\n"
+RED = "def test_red(): assert 6 * 7 == 54\n"
+
+
+def _takes(part: Part, file: Path) -> bool:
+    left_out = [ROOT / word.removeprefix("--ignore=") for word in part.chosen if word.startswith("--ignore=")]
+    chosen = [ROOT / word for word in part.chosen if not word.startswith("--")]
+    return any(file.is_relative_to(p) for p in chosen) and not any(file.is_relative_to(p) for p in left_out)
+
+
+def test_every_test_file_is_in_exactly_one_part() -> None:
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    assert Path(__file__) in files
+    assert [file for file in files if sum(_takes(part, file) for part in parts(2)) != 1] == []
+
+
+def test_the_parts_name_only_what_exists() -> None:
+    assert [path for path in (*CLOCKED, *COUNTING) if not (ROOT / "tests" / path).exists()] == []
+
+
+@pytest.fixture(autouse=True)
+def _as_from_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked of the pytest that runs this is not asked of the ones that are started here."""
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        monkeypatch.delenv(name)
+
+
+def _part(folder: Path, name: str, text: str) -> Part:
+    file = folder / name / f"test_{name}.py"
+    file.parent.mkdir()
+    file.write_text(text)
+    ours = ("-c", str(ROOT / "pyproject.toml"), "-o", f"cache_dir={folder / 'cache'}")
+    return Part(name, sys.executable, 0, 1, (str(file), *ours))
+
+
+def test_one_red_part_makes_the_whole_red_and_is_shown_in_one_piece(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    green, red = _part(tmp_path, "first", GREEN), _part(tmp_path, "second", RED)
+    assert run([green, red], []) == 1
+    out = capsys.readouterr().out
+    whole = out[out.index("= FAILURES =") : out.index("1 failed in")]
+    assert "6 * 7" in whole
+    assert {line.partition(" | ")[0] for line in whole.splitlines()[1:-1]} == {"second"}
+    assert "green first: 1 passed" in out
+    assert "RED   second: 1 failed" in out
+
+
+def test_a_choice_that_leaves_a_part_empty_is_not_red_but_one_that_leaves_all_empty_is(tmp_path: Path) -> None:
+    both = [_part(tmp_path, "first", GREEN), _part(tmp_path, "second", RED)]
+    assert run(both, ["-k", "green"]) == 0
+    assert run(both[:1], ["-k", "blue"]) == 1
