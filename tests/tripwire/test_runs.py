@@ -185,7 +185,7 @@ async def test_resume_lets_the_call_pass_marked_and_only_that_call() -> None:
         assert await run.result() == LEAK
         first, second = await run.transcript()
         assert [mark.action for mark in first.trips] == ["pause"] and first.partial
-        assert [mark.action for mark in second.marks] == ["flag"] and second.text == LEAK
+        assert [mark.action for mark in second.trips] == ["flag"] and second.text == LEAK
         other = await runs.start(one, "And again?")
         await held(other, "tripwire")
 
