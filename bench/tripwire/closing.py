@@ -47,7 +47,7 @@ async def _closings(prompt: str) -> tuple[list[float], list[int]]:
                     while exchange.gone_at is None:
                         await asyncio.sleep(0.005)
                     [said] = await run.transcript()
-                    [mark] = said.marks
+                    [mark] = said.trips
                     heard = 0
                     for at, token in exchange.tokens:
                         heard += len(token)

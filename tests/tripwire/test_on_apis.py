@@ -37,7 +37,7 @@ async def test_the_stream_is_closed_at_the_trip_and_not_read_to_its_end(api: Api
         [exchange] = api.server.exchanges
         await eventually(lambda: exchange.gone_at)
         [said] = await run.transcript()
-        [mark] = said.marks
+        [mark] = said.trips
         assert len(said.text) <= len(SURE) + 64
         assert mark.withheld and "MAGPIE" not in said.text
         assert view.spent.output_tokens > 0, "what came was paid for"
@@ -62,4 +62,4 @@ async def test_reasoning_and_arguments_of_tools_are_heard_too(api: Api, tmp_path
             receipt = await run.settled(timeout=30)
             assert receipt.by == "tripwire"
             [said] = await run.transcript()
-            assert [mark.channel for mark in said.marks] == [channel]
+            assert [mark.channel for mark in said.trips] == [channel]

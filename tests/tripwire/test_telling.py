@@ -99,7 +99,7 @@ def test_no_client_of_the_server_gets_what_was_kept_in(tmp_path: Path) -> None:
         assert answer.status_code in (200, 201), answer.text
         server.until("kept", "paused")
         [said] = server.get("/api/runs/kept/transcript")["transcript"]
-        [mark] = said["marks"]
+        [mark] = said["trips"]
         assert mark["held_back"] > 0 and mark["withheld"] == ""
         everything = json.dumps([server.get(f"/api/runs/kept{path}") for path in ("", "/state", "/transcript")])
         assert "Example Bank" not in everything
