@@ -90,7 +90,7 @@ def test_the_halt_over_http(serve: Serve) -> None:
 
 async def test_halting_over_http_needs_the_operators_right(tmp_path: Path) -> None:
     """R13: its own right, which no other includes."""
-    rights = frozenset({"look", "start", "pause", "cancel", "resume"})
+    rights = frozenset({"view", "redirect", "pause", "cancel"})
 
     async def who(request: Any) -> Actor:
         return Actor("op", frozenset({"operator"})) if "op" in request.headers else Actor("ann", rights)

@@ -208,6 +208,7 @@ class Node(Runtime):
             if rng.random() < 0.6
             else None,  # without points, a call takes the short way it takes in production
             lease_seconds=LEASE,
+            notary=False,  # its thread would live in real time; tests/evidence plays with it
         )
         self._others = Others(LEASE, loop.time)
         self._rng = rng

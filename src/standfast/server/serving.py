@@ -188,7 +188,7 @@ async def serve(settings: Settings) -> None:
             notifier.start()
         telling = asyncio.create_task(_tell(server, settings, port, token, secure))
         ending = asyncio.create_task(_end(going, server, app, pool))
-        giving_up = asyncio.create_task(_give_up(going, pool))
+        giving_up = asyncio.create_task(_give_up(going, pool, runs))
         try:
             await server.serve(sockets=[listening])
         finally:
@@ -199,16 +199,18 @@ async def serve(settings: Settings) -> None:
                 await notifier.close()
             await asyncio.gather(ending, telling, giving_up, operator.close(), return_exceptions=True)
             own_reader.close()
-        if pool.hopeless.is_set():
+        if not giving_up.cancelled():
             raise Misuse(
                 f"no worker can load {', '.join(settings.agents)}: what is wrong was said above",
                 hint="mend it and serve again; nothing was started",
             )
 
 
-async def _give_up(going: asyncio.Event, pool: Pool) -> None:
-    """A server whose agents can never be loaded is a wrong command, not a service."""
+async def _give_up(going: asyncio.Event, pool: Pool, runs: Runtime) -> None:
+    """Until this is clearly a wrong command: its agents were never loaded, and there is no run to be stopped."""
     await pool.hopeless.wait()
+    while await runs.list(limit=1):  # noqa: ASYNC110 - those that are there go on to be controlled
+        await asyncio.sleep(1.0)
     going.set()
 
 
