@@ -183,7 +183,7 @@ export class History {
     const call = this.call(event.call);
     if (!event.offset) call.trips = call.trips.filter((m) => m.channel !== event.channel); // said anew
     this.speak(call, event.channel, event.offset, event.text, settled);
-    if (event.channel === "text") call.durable = event.offset + event.text.length;
+    if (event.channel === "text") call.durable = event.offset + characters(event.text);
   }
 
   private speak(call: CallInfo, channel: TextDelta["channel"], offset: number, more: string, how: typeof placed): void {
@@ -194,7 +194,7 @@ export class History {
       call[channel] = ""; // it is said anew
       call[left] = 0;
     }
-    if (offset < call[left]) more = more.slice(call[left] - offset);
+    if (offset < call[left]) more = more.slice(placeOf(more, call[left] - offset));
     call[channel] = how(call[channel], Math.max(0, offset - call[left]), more);
     if (channel === "text") this.lastCall = call.id;
     this.characters += call[channel].length - before;
@@ -206,10 +206,11 @@ export class History {
     let much = this.characters - MOST_TEXT * 0.75;
     for (const call of [...[...this.calls.values()].filter((c) => c !== speaking), speaking]) {
       for (const [channel, left] of [["reasoning", "leftReasoning"], ["text", "left"]] as const) {
-        const n = Math.min(call[channel].length, Math.ceil(much));
+        let n = Math.min(call[channel].length, Math.ceil(much));
         if (n <= 0) continue;
+        if (HIGH.test(call[channel].charAt(n - 1))) n += 1; // no character is cut in two
+        call[left] += characters(call[channel].slice(0, n));
         call[channel] = call[channel].slice(n);
-        call[left] += n;
         this.characters -= n;
         much -= n;
       }
@@ -221,7 +222,7 @@ export class History {
     const call = this.call(id);
     Object.assign(call, rest, { state, endedAt: at, progress: null });
     if (state === "cut" || state === "in_doubt") {
-      const kept = call.text.slice(0, Math.max(call.durable - call.left, 0));
+      const kept = call.text.slice(0, placeOf(call.text, Math.max(call.durable - call.left, 0)));
       this.characters -= call.text.length - kept.length;
       call.text = kept;
     }
@@ -265,19 +266,35 @@ export class History {
   }
 }
 
+const HIGH = /[\uD800-\uDBFF]/; // the first half of a character that takes two places here, and is one for the server
+const PAIR = /[\uD800-\uDBFF][\uDC00-\uDFFF]/g;
+
+/** How many characters a text has, as the server counts them. */
+export function characters(text: string): number {
+  return HIGH.test(text) ? text.length - (text.match(PAIR)?.length ?? 0) : text.length;
+}
+
+/** Where a text's n-th character stands; beyond its end for more than it has. */
+export function placeOf(text: string, n: number): number {
+  if (!HIGH.test(text)) return n;
+  let at = 0;
+  for (; n > 0 && at < text.length; n--) at += text.codePointAt(at)! > 0xffff ? 2 : 1;
+  return at + n;
+}
+
 /** `text` with `more` at `offset`; offset 0 begins anew, a gap is left out: the record closes it. */
 export function placed(text: string, offset: number, more: string): string {
   if (offset === 0) return more;
-  if (offset > text.length) return text;
-  return text.slice(0, offset) + more;
+  const at = placeOf(text, offset);
+  return at > text.length ? text : text.slice(0, at) + more;
 }
 
 /** What the record says stands; live text beyond it stays. */
 export function settled(text: string, offset: number, more: string): string {
-  if (offset > text.length) return text + more;
-  const end = offset + more.length;
-  const ahead = text.startsWith(more, offset) ? text.slice(end) : "";
-  return text.slice(0, offset) + more + ahead;
+  const at = placeOf(text, offset);
+  if (at > text.length) return text + more;
+  const ahead = text.startsWith(more, at) ? text.slice(at + more.length) : "";
+  return text.slice(0, at) + more + ahead;
 }
 
 /** Text in pieces, those that are marked and those that are not. */

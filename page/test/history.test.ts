@@ -113,3 +113,17 @@ test("an approved call goes on when it begins", () => {
   history.add({ ...base, type: "call_started", seq: 3, at: 15, call: "pay-1", tool: "pay", effect: "write", title: "", why: "", args: {}, attempt: 1 } as unknown as Event);
   expect([history.calls.get("pay-1")!.endedAt, history.calls.get("pay-1")!.startedAt]).toEqual([null, 15]);
 });
+
+test("text is placed by whole characters, as the server counts them", () => {
+  const history = new History();
+  const say = (offset: number, text: string) => history.delta({ call_id: "c", offset, text, channel: "text", type: "text_delta" });
+  say(0, "😀😀 fine");
+  say(7, ", 😀 then");
+  const call = history.calls.get("c")!;
+  expect(call.text).toBe("😀😀 fine, 😀 then");
+  history.add(flushed(1, 0, "😀😀 fine"));
+  history.add(flushed(2, 7, ", 😀"));
+  expect(call.text).toBe("😀😀 fine, 😀 then");
+  history.add({ ...base, type: "call_cut", seq: 3, call: "c", outcome: "aborted", why: "pause" });
+  expect(call.text).toBe("😀😀 fine, 😀");
+});

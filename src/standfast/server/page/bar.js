@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-BfDTMYE-.js";
+export{t as StandfastBar}from"./assets/bar-BpfxYOxq.js";
