@@ -88,7 +88,14 @@ class RunScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#needs").display = False
-        self.query_one(Panes).query_one("#output-scroll").focus()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Once everything stands: what is inside of others is put there a moment later than they are."""
+        if not self.query("#output-scroll"):
+            self.set_timer(FRAME, self._begin)
+            return
+        self.query_one("#output-scroll").focus()
         self.set_interval(FRAME, self._draw)
         self._follow()
         self._look()
