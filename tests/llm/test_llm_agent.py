@@ -456,7 +456,8 @@ async def test_of_two_equal_tools_the_one_that_had_not_ended_is_not_performed_af
         await eventually(lambda: _only_in_flight(run, "peek"))
         await run.redirect("never mind")
         await run.result(timeout=10)
-        assert results((await run.state()).log) == ["not executed: a person has redirected the run", "seen"]
+        told = results((await run.state()).log)  # which of two equal calls begins first is nobody's business
+        assert sorted(told) == ["not executed: a person has redirected the run", "seen"]
         assert world.begun.qsize() == 2
 
 
