@@ -47,6 +47,12 @@ export function Inspector({ run }: { run: WatchedRun }) {
   useEffect(() => {
     if (pristine) void load();
   }, [run.id, run.view.step, run.view.status, run.view.epoch]);
+  // At once, not with the next picture: whoever leaves right after a letter finds it when they come back.
+  const write = (written: string) => {
+    editing.current = base !== null && !same(parsed(written), base);
+    if (base !== null) drafts.keep(run.id, editing.current ? { base, text: written, seq } : undefined);
+    setText(written);
+  };
   const edited = parsed(text);
   const patch = base && isObject(edited) ? mergePatch(base, edited) : null;
   const save = async () => {
@@ -60,7 +66,7 @@ export function Inspector({ run }: { run: WatchedRun }) {
       {problem && <p class="problem">{problem}</p>}
       {base === null ? !problem && <p class="empty">Reading the state…</p> : paused ? (
         <>
-          <label class="field"><span class="sr">State</span><textarea class="code" spellcheck={false} rows={Math.min(28, text.split("\n").length + 1)} value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>
+          <label class="field"><span class="sr">State</span><textarea class="code" spellcheck={false} rows={Math.min(28, text.split("\n").length + 1)} value={text} onInput={(e) => write(e.currentTarget.value)} /></label>
           {edited === undefined ? <p class="problem">This is not JSON.</p> : patch && Object.keys(patch).length > 0 && <><p class="muted">What will change</p><Value value={patch} /></>}
           <div class="row"><button class="primary" disabled={!patch || !Object.keys(patch).length} onClick={() => void save()}>Save edit</button><button onClick={() => void load(true)}>Reload</button></div>
         </>
