@@ -77,7 +77,7 @@ class Voice:
         if text:
             self._let_out(flight, speech, text, channel)
         if trips := watch.trips():
-            self.flush(flight)  # the words come before what is said about them
+            self._write(flight, speech)  # the words come before what is said about them
             if note_trips(self._session, flight, watch, trips):
                 speech.watch, speech.tripped = None, True
                 close_at_once(self._session, flight)

@@ -199,7 +199,7 @@ async def serve(settings: Settings) -> None:
                 await notifier.close()
             await asyncio.gather(ending, telling, giving_up, operator.close(), return_exceptions=True)
             own_reader.close()
-        if not giving_up.cancelled():
+        if not giving_up.cancelled() and giving_up.exception() is None:
             raise Misuse(
                 f"no worker can load {', '.join(settings.agents)}: what is wrong was said above",
                 hint="mend it and serve again; nothing was started",
