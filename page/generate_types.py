@@ -11,6 +11,7 @@ from pydantic.json_schema import JsonSchemaMode
 
 from standfast.events import Event, TextDelta
 from standfast.records import Accepted, Choice, Halt, Receipt, Refused, RunView, TooLate
+from standfast.stop_records import StopRecord
 from standfast.transcripts import Said
 
 TARGET = Path(__file__).parent / "src" / "types.gen.ts"
@@ -20,6 +21,7 @@ WIRE: tuple[tuple[str, Any], ...] = (
     ("TextDelta", TextDelta),
     ("RunView", RunView),
     ("Receipt", Receipt),
+    ("StopRecord", StopRecord),
     ("Halt", Halt),
     ("Choice", Choice),
     ("Accepted", Accepted),

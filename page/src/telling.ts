@@ -88,6 +88,10 @@ export function tell(event: Event): Told {
       return it(`${event.kind === "canary" ? "a canary" : "its instructions"} came out in ${nameOf(event.call)}${event.variant === "plain" ? "" : ` (${event.variant})`}, characters ${event.start} to ${event.end}: ${event.action === "flag" ? "marked" : `${event.action}, ${event.held_back} characters held back`}`, event.call);
     case "tripwire_excused":
       return it(`the tripwire let ${event.hits} matches pass in ${nameOf(event.call)}: ${event.why === "user" ? "the user had said them" : "everybody may know them"}`, event.call);
+    case "stream_ended":
+      return it(`the stream of ${event.tool} had ended: ${event.outcome.replace("_", " ")}`, event.call);
+    case "clients_reached":
+      return it(`${event.clients.length + event.left_out} clients of ${event.server}: what they had been handed is in the stop record`);
     case "asked":
       return it(`asks (${event.kind}): ${short(event.text)}`, event.call);
     case "answered":

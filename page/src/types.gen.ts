@@ -152,6 +152,9 @@ export interface CancelAsked {
   at: number;
   run: string;
   route: string;
+  asked: Moment | null;
+  uptime: number | null;
+  boot: string | null;
   type: "cancel_asked";
   by: string | null;
   reason: string;
@@ -170,11 +173,55 @@ export interface Choice {
   label: string;
 }
 
+/** What one client had been handed, as its server counted it: handed to the connection, not seen by anybody. */
+export interface ClientReach {
+  client: string;
+  by: string | null;
+  way: "page" | "events" | "all_events" | "agui";
+  program: string;
+  since: Moment;
+  after: number;
+  seq: number;
+  last_byte: Moment | null;
+  after_accepted: number;
+  at_least: boolean;
+  left: Moment | null;
+  spans: (Span)[];
+  left_out: number;
+}
+
+/** What each client of one server had been handed when a stop had settled; written once a stop and server. */
+export interface ClientsReached {
+  seq: number;
+  at: number;
+  run: string;
+  uptime: number | null;
+  boot: string | null;
+  type: "clients_reached";
+  server: string;
+  stop: number;
+  settled: number;
+  clients: (ClientReach)[];
+  left_out: number;
+  fetched: number;
+}
+
 /** What each control would do to the run now, in words; empty where nobody can tell. */
 export interface Consequences {
   pause: string;
   redirect: string;
   cancel: string;
+}
+
+/** A provider's stream that was open when the stop came; `characters` as they came, those held back too. */
+export interface CutStream {
+  call: string;
+  tool: string;
+  attempt: number;
+  take: number;
+  outcome: "aborted" | "finished" | "failed" | "in_doubt" | "still_running";
+  last_byte: Moment | null;
+  characters: { [key: string]: number };
 }
 
 /** A driver found that the run had been taken from it, and stopped acting on it. */
@@ -312,6 +359,14 @@ export interface HandedBack {
   performed: ({ [key: string]: JsonValue })[];
 }
 
+/** Characters of a channel, from `start` on, that a tripwire kept in; `digest` is SHA-256 of them. */
+export interface HeldBack {
+  channel: "text" | "reasoning" | "tool_call";
+  start: number;
+  characters: number;
+  digest: string;
+}
+
 /** A call the stop found in flight, and how it ended. */
 export interface InFlight {
   call: CallRef;
@@ -395,6 +450,21 @@ export interface Mark {
   offset: number;
 }
 
+/** Where somebody called the output suspicious: `offset` characters into the call's text; None: none was said. */
+export interface Marked {
+  call: string | null;
+  offset: number;
+  by: string | null;
+  reason: string;
+}
+
+/** A time by two clocks: the wall clock's, and seconds since the start of a machine, which `boot` names. */
+export interface Moment {
+  at: number;
+  uptime: number | null;
+  boot: string | null;
+}
+
 /** Something only a person can settle. `choices` can be sent back as they are. */
 export interface Need {
   id: string;
@@ -432,6 +502,9 @@ export interface PauseAsked {
   at: number;
   run: string;
   route: string;
+  asked: Moment | null;
+  uptime: number | null;
+  boot: string | null;
   type: "pause_asked";
   by: string | null;
   reason: string;
@@ -476,6 +549,25 @@ export interface PlanItem {
   was: string;
 }
 
+/** What had been handed to one client's connection when the stop had settled; nobody knows what was seen of it. */
+export interface Reached {
+  server: string;
+  client: string;
+  by: string | null;
+  way: "page" | "events" | "all_events" | "agui";
+  program: string;
+  since: Moment;
+  after: number;
+  seq: number;
+  behind: boolean;
+  last_byte: Moment | null;
+  after_accepted: number;
+  at_least: boolean;
+  left: Moment | null;
+  texts: (Received)[];
+  left_out: number;
+}
+
 /** What a stop did. Everything in it is counted or recorded, never assumed. */
 export interface Receipt {
   run: string;
@@ -498,6 +590,17 @@ export interface Receipt {
   marks: (Mark)[];
   undo: "step" | "all" | "none" | null;
   soft: boolean;
+}
+
+/** A piece of text that a client was handed. */
+export interface Received {
+  call: string;
+  attempt: number;
+  take: number;
+  channel: "text" | "reasoning" | "tool_call";
+  start: number;
+  characters: number;
+  text: string;
 }
 
 /** The verb makes no sense now; nothing was changed. `choices` are what would. */
@@ -544,6 +647,9 @@ export interface RewindAsked {
   at: number;
   run: string;
   route: string;
+  asked: Moment | null;
+  uptime: number | null;
+  boot: string | null;
   type: "rewind_asked";
   to: number;
   epoch: number;
@@ -567,6 +673,8 @@ export interface RunCancelled {
   seq: number;
   at: number;
   run: string;
+  uptime: number | null;
+  boot: string | null;
   type: "run_cancelled";
   receipt: Receipt;
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
@@ -589,6 +697,8 @@ export interface RunDone {
   seq: number;
   at: number;
   run: string;
+  uptime: number | null;
+  boot: string | null;
   type: "run_done";
   result: JsonValue;
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
@@ -598,6 +708,8 @@ export interface RunFailed {
   seq: number;
   at: number;
   run: string;
+  uptime: number | null;
+  boot: string | null;
   type: "run_failed";
   error: string;
   traceback: string;
@@ -609,6 +721,10 @@ export interface RunHalted {
   seq: number;
   at: number;
   run: string;
+  route: string;
+  asked: Moment | null;
+  uptime: number | null;
+  boot: string | null;
   type: "run_halted";
   halt: string;
   by: string | null;
@@ -633,6 +749,8 @@ export interface RunPaused {
   seq: number;
   at: number;
   run: string;
+  uptime: number | null;
+  boot: string | null;
   type: "run_paused";
   holds: (string)[];
   text: string;
@@ -645,6 +763,8 @@ export interface RunQueued {
   seq: number;
   at: number;
   run: string;
+  uptime: number | null;
+  boot: string | null;
   type: "run_queued";
   why: string;
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
@@ -717,6 +837,17 @@ export interface Said {
   attempt: number;
   marks: (number)[];
   trips: (Trip)[];
+  take: number;
+}
+
+/** Characters `start` to `end` of what one try of a call said on a channel. */
+export interface Span {
+  call: string;
+  attempt: number;
+  take: number;
+  channel: "text" | "reasoning" | "tool_call";
+  start: number;
+  end: number;
 }
 
 /** What a run has used so far, its children included. */
@@ -770,17 +901,69 @@ export interface StepSetBack {
   why: string;
 }
 
+/** One stop of a run. `settled` is None while it is under way. */
+export interface StopRecord {
+  run: string;
+  number: number;
+  seq: number;
+  verb: "pause" | "cancel" | "halt" | "take_over" | "rewind";
+  trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
+  by: string | null;
+  reason: string;
+  route: string;
+  asked: Moment;
+  accepted: Moment;
+  settled: Moment | null;
+  settled_seq: number | null;
+  status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
+  in_flight: (CallRef)[];
+  still_running: (string)[];
+  streams: (CutStream)[];
+  clients: (Reached)[];
+  told: (Telling)[];
+  held_back: (Withheld)[];
+  marks: (Marked)[];
+  trips: (Tripped)[];
+}
+
+/** The stream of a provider that a stop found open: when its last byte came, and how much it had said. */
+export interface StreamEnded {
+  seq: number;
+  at: number;
+  run: string;
+  type: "stream_ended";
+  call: string;
+  tool: string;
+  outcome: "aborted" | "finished" | "failed" | "in_doubt" | "still_running";
+  last_byte: Moment | null;
+  characters: { [key: string]: number };
+  attempt: number;
+  take: number;
+}
+
 export interface TakenOver {
   seq: number;
   at: number;
   run: string;
   route: string;
+  asked: Moment | null;
+  uptime: number | null;
+  boot: string | null;
   type: "taken_over";
   by: string | null;
   reason: string;
   trigger: "api" | "button" | "key" | "terminal" | "operator" | "parent" | "deadline" | "budget" | "tripwire" | "run";
   in_flight: (CallRef)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
+}
+
+/** A server that told what its clients had been handed. One that told nothing may have had clients all the same. */
+export interface Telling {
+  server: string;
+  at: Moment;
+  clients: number;
+  left_out: number;
+  fetched: number;
 }
 
 /** Text as it comes, before it is flushed: placed by call and offset, without a seq. */
@@ -790,6 +973,8 @@ export interface TextDelta {
   text: string;
   channel: "text" | "reasoning" | "tool_call";
   type: "text_delta";
+  attempt: number;
+  take: number;
 }
 
 /** What a call has said since the last flush. Offset 0 begins anew: the call was repeated. */
@@ -803,6 +988,7 @@ export interface TextFlushed {
   text: string;
   attempt: number;
   channel: "text" | "reasoning" | "tool_call";
+  take: number;
 }
 
 /** The run had already reached `status`; nothing was changed. */
@@ -820,6 +1006,21 @@ export interface Trip {
   action: "flag" | "pause" | "cancel";
   held_back: number;
   withheld: string;
+}
+
+/** A span in which a tripwire saw the agent's instructions come out. */
+export interface Tripped {
+  call: string;
+  attempt: number;
+  channel: "text" | "reasoning" | "tool_call";
+  kind: "directive" | "canary";
+  variant: string;
+  start: number;
+  end: number;
+  action: "flag" | "pause" | "cancel";
+  held_back: number;
+  held_from: number | null;
+  digest: string;
 }
 
 /** Matches that a tripwire let pass: the user had said them, or everybody may know them. */
@@ -849,8 +1050,11 @@ export interface TripwireTripped {
   action: "flag" | "pause" | "cancel";
   open: boolean;
   held_back: number;
+  held_from: number | null;
   digest: string;
+  held_beside: (HeldBack)[];
   attempt: number;
+  take: number;
 }
 
 export interface UndoEnded {
@@ -899,6 +1103,18 @@ export interface VerbNoted {
   text: string;
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | TripwireTripped | TripwireExcused | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+/** Text that a tripwire kept in, or that went over no counted connection. `digest` is SHA-256 of it. */
+export interface Withheld {
+  call: string;
+  attempt: number;
+  take: number;
+  channel: "text" | "reasoning" | "tool_call";
+  start: number;
+  characters: number;
+  digest: string;
+  why: "tripwire" | "not_handed_over";
+}
+
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | TripwireTripped | TripwireExcused | StreamEnded | ClientsReached | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];

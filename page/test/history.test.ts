@@ -4,8 +4,8 @@ import { History, pieces, placed, settled } from "../src/history";
 import type { Event } from "../src/types.gen";
 
 const base = { at: 1, run: "r" };
-const flushed = (seq: number, offset: number, text: string): Event => ({ ...base, type: "text_flushed", seq, call: "c", offset, text, attempt: 1, channel: "text" });
-const delta = (offset: number, text: string) => ({ call_id: "c", offset, text, channel: "text" as const, type: "text_delta" as const });
+const flushed = (seq: number, offset: number, text: string): Event => ({ ...base, type: "text_flushed", take: 0, seq, call: "c", offset, text, attempt: 1, channel: "text" });
+const delta = (offset: number, text: string) => ({ call_id: "c", offset, text, channel: "text" as const, type: "text_delta" as const, attempt: 0, take: 0 });
 
 test("live text and flushed text make one text, whichever comes first", () => {
   const history = new History();
@@ -45,8 +45,8 @@ test("pauses are spans of time, and end when the run goes on", () => {
   const events: Event[] = [
     { ...base, type: "run_started", seq: 1, at: 10, agent: "a", route: "", by: null, reason: "", labels: {}, parent: null, forked_from: null, status: "queued" },
     { ...base, type: "run_claimed", seq: 2, at: 11, driver: "d", fence: 1, step: 0, attempt: 1, taken_from: null, status: "running" },
-    { ...base, type: "pause_asked", seq: 3, at: 12, route: "", by: "ada", reason: "", trigger: "button", in_flight: [], status: "pausing" },
-    { ...base, type: "run_paused", seq: 4, at: 14, holds: ["user"], text: "", residue: [], status: "paused" },
+    { ...base, type: "pause_asked", asked: null, uptime: null, boot: null, seq: 3, at: 12, route: "", by: "ada", reason: "", trigger: "button", in_flight: [], status: "pausing" },
+    { ...base, type: "run_paused", uptime: null, boot: null, seq: 4, at: 14, holds: ["user"], text: "", residue: [], status: "paused" },
     { ...base, type: "resume_asked", seq: 5, at: 20, route: "", by: "ada", reason: "", note: null, changed: "", cleared: [], status: "queued" },
   ];
   for (const event of events) history.add(event);
@@ -56,10 +56,10 @@ test("pauses are spans of time, and end when the run goes on", () => {
 test("what a page keeps of the text is bounded, and it says how much is left out", () => {
   const history = new History();
   const chunk = "0123456789".repeat(100);
-  const said = (call: string, seq: number, offset: number): Event => ({ ...base, type: "text_flushed", seq, call, offset, text: chunk, attempt: 1, channel: "text" });
+  const said = (call: string, seq: number, offset: number): Event => ({ ...base, type: "text_flushed", take: 0, seq, call, offset, text: chunk, attempt: 1, channel: "text" });
   let seq = 0;
   for (const call of ["old", "long"]) for (let n = 0; n < 500; n++) {
-    history.delta({ call_id: call, offset: n * 1000, text: chunk.slice(0, 500), channel: "text", type: "text_delta" });
+    history.delta({ call_id: call, offset: n * 1000, text: chunk.slice(0, 500), channel: "text", type: "text_delta" as const, attempt: 0, take: 0 });
     history.add(said(call, ++seq, n * 1000));
   }
   const [old, long] = [history.calls.get("old")!, history.calls.get("long")!];
@@ -71,12 +71,12 @@ test("what a page keeps of the text is bounded, and it says how much is left out
   expect(long.text.endsWith(chunk)).toBe(true);
   history.add({ ...base, type: "call_cut", seq: ++seq, call: "long", outcome: "aborted", why: "pause" });
   expect(long.left + long.text.length).toBe(500_000); // all of it is in the record
-  history.delta({ call_id: "long", offset: 0, text: "anew", channel: "text", type: "text_delta" });
+  history.delta({ call_id: "long", offset: 0, text: "anew", channel: "text", type: "text_delta" as const, attempt: 0, take: 0 });
   expect([long.text, long.left]).toEqual(["anew", 0]);
 });
 
 const tripped = (seq: number, start: number, end: number, open: boolean): Event => ({
-  ...base, type: "tripwire_tripped", seq, call: "c", channel: "text", kind: "directive", variant: "plain", start, end, action: "flag", open, held_back: 0, digest: "", attempt: 1,
+  ...base, type: "tripwire_tripped", seq, call: "c", channel: "text", kind: "directive", variant: "plain", start, end, action: "flag", open, held_back: 0, held_from: null, held_beside: [], take: 0, digest: "", attempt: 1,
 });
 
 test("R33: what a tripwire marks is told once, as far as it went, and is gone when the call begins anew", () => {
@@ -116,7 +116,7 @@ test("an approved call goes on when it begins", () => {
 
 test("text is placed by whole characters, as the server counts them", () => {
   const history = new History();
-  const say = (offset: number, text: string) => history.delta({ call_id: "c", offset, text, channel: "text", type: "text_delta" });
+  const say = (offset: number, text: string) => history.delta({ call_id: "c", offset, text, channel: "text", type: "text_delta" as const, attempt: 0, take: 0 });
   say(0, "😀😀 fine");
   say(7, ", 😀 then");
   const call = history.calls.get("c")!;

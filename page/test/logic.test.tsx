@@ -244,12 +244,12 @@ test("the filter asks for what was chosen and nothing else", () => {
 test("steps are announced, tokens are not", () => {
   const base = { seq: 1, at: 1, run: "r" };
   expect(announcement({ ...base, type: "step_finished", step: 2, attempt: 1 })).toBe("Step 2 finished");
-  expect(announcement({ ...base, type: "text_flushed", call: "c", offset: 0, text: "hello", attempt: 1, channel: "text" })).toBe("");
+  expect(announcement({ ...base, type: "text_flushed", take: 0, call: "c", offset: 0, text: "hello", attempt: 1, channel: "text" })).toBe("");
 });
 
 test("the record names who did what, also for events it does not know", () => {
   const base = { seq: 1, at: 1, run: "r" };
-  const told = tell({ ...base, type: "cancel_asked", route: "", by: "ada", reason: "enough", trigger: "key", undo: "step", soft: false, suspicious: false, in_flight: [], status: "cancelling" });
+  const told = tell({ ...base, type: "cancel_asked", asked: null, uptime: null, boot: null, route: "", by: "ada", reason: "enough", trigger: "key", undo: "step", soft: false, suspicious: false, in_flight: [], status: "cancelling" });
   expect([told.by, told.person, told.text]).toEqual(["ada", true, "asked to cancel (undo: step) (by a key): enough"]);
   expect(tell({ ...base, type: "brand_new" } as unknown as Event).text).toBe("brand new");
 });

@@ -77,7 +77,7 @@ test("time goes on while it is live, and counts as paused while it is held", () 
 test("what the controls would do is not guessed after a change of state", () => {
   const consequences = { pause: "holds it here at once", redirect: "rewrites the next step", cancel: "keeps 1 finished step" };
   const view = { ...emptyView("run-1"), status: "running" as const, created_at: 1, consequences };
-  const asked = { type: "pause_asked", seq: 5, at: 3, run: "run-1", by: null, reason: "", in_flight: [], status: "pausing" } as unknown as Event;
+  const asked = { type: "pause_asked", asked: null, uptime: null, boot: null, seq: 5, at: 3, run: "run-1", by: null, reason: "", in_flight: [], status: "pausing" } as unknown as Event;
   expect(reduce(view, asked).consequences).toEqual({ pause: "", redirect: "", cancel: "" });
   const noted = { type: "noted", seq: 5, at: 3, run: "run-1", text: "x", attempt: 0 } as unknown as Event;
   expect(reduce(view, noted).consequences).toEqual(consequences);

@@ -75,6 +75,7 @@ from standfast.records import (
     MailView,
     Mark,
     Message,
+    Moment,
     Need,
     NotHappened,
     Performed,
@@ -92,6 +93,7 @@ from standfast.rows import Frame
 from standfast.run import Run
 from standfast.runtime import Runtime
 from standfast.schema_tools import SchemaTool
+from standfast.stop_records import StopRecord
 from standfast.tool import Call, Tool, tool
 from standfast.toolbox import Toolbox
 from standfast.transcripts import Said, Trip
@@ -140,6 +142,7 @@ __all__ = [
     "Mark",
     "Message",
     "Misuse",
+    "Moment",
     "Need",
     "NoAnswer",
     "NotCalled",
@@ -173,6 +176,7 @@ __all__ = [
     "Spent",
     "StackFull",
     "StandfastError",
+    "StopRecord",
     "StoreBusy",
     "StoreDamaged",
     "StoreError",

@@ -218,6 +218,7 @@ class Tx(Evidence, Halts, Tokens, Protocol):
     """One transaction. All of it is written, or none."""
 
     now: float
+    uptime: float  # read with it: one moment by both clocks
     route: str  # by which way a person's verb came: written into the events that name who
 
     def run(self, id: str) -> RunRow | None: ...  # noqa: A002 - the word users know

@@ -58,6 +58,22 @@ def texts_by_name(name: str, value: Any) -> dict[str, str]:
     return {text(f"a key of {name}", key): text(f"{name}[{key!r}]", one) for key, one in value.items()}
 
 
+MOST_LABELS = 50
+LONGEST_LABEL = 500  # characters of a name, and of a value
+
+
+def labels_by_name(value: Any) -> dict[str, str]:
+    """A copy of a run's labels, or Misuse: runs are looked for by them, so they are few and short."""
+    given = texts_by_name("labels", value)
+    if len(given) > MOST_LABELS:
+        raise Misuse(f"{len(given)} labels are too many", hint=f"give at most {MOST_LABELS}; nothing was changed")
+    longest = max((max(len(key), len(one)) for key, one in given.items()), default=0)
+    if longest > LONGEST_LABEL:
+        hint = f"names and values have at most {LONGEST_LABEL} characters; nothing was changed"
+        raise Misuse(f"a label of {longest} characters is too long", hint=hint)
+    return given
+
+
 def number(name: str, value: Any, hint: str = "give a finite number") -> float:
     """The number itself, or Misuse if it is none, infinite or NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):

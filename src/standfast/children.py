@@ -28,6 +28,19 @@ def child_id(parent: str, call: str) -> str:
     return f"{parent}.{call.rpartition('-')[2]}"
 
 
+DEEPEST_FAMILY = 20  # a run, its child, that one's child ...
+
+
+def check_depth(session: Session) -> None:
+    """Misuse if the child would be too deep: an agent that calls itself does not go on for ever."""
+    deep = len(session.env.store.read(lambda tx: tx.lineage(session.row.id)))
+    if deep >= DEEPEST_FAMILY:
+        raise Misuse(
+            f"{session.row.id} descends from {deep - 1} runs, and may have no child of its own",
+            hint=f"at most {DEEPEST_FAMILY} runs call each other; let one of them call several instead",
+        )
+
+
 def check_driven(session: Session, agent: str) -> None:
     """Misuse if no driver there is, this one or another, would ever take up a child of this agent."""
     if agent in session.env.agents:

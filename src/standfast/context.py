@@ -16,6 +16,10 @@ from standfast.records import Channel
 T = TypeVar("T")
 
 
+run_salt: ContextVar[str] = ContextVar("standfast_salt", default="")
+"""What a run salts its digests with, in its steps; none outside."""
+
+
 class Stopped(BaseException):
     """Unwinds synchronous code whose call has been cut. Never catch it."""
 
@@ -77,6 +81,10 @@ class ModelContext(CallContext, Protocol):
 
     def hear(self, tokens: int, *, estimated: bool, just_now: bool = True) -> None:
         """So many tokens have come from the provider in all, the last of them just now or earlier."""
+        ...
+
+    def byte_came(self) -> None:
+        """Something has come from the provider just now; from whatever thread."""
         ...
 
     async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
@@ -15,10 +15,10 @@ from pydantic_core import from_json, to_json
 from standfast import arguments
 from standfast.abc import Tx
 from standfast.errors import NotStorable, UnknownRun
-from standfast.events import Event
+from standfast.events import ClientsReached, Event
 from standfast.json_values import fingerprint
 from standfast.machine import UserVerb, decide
-from standfast.records import Answer, CallRef, Choice, Refused, TooLate, Trigger, Undo
+from standfast.records import Answer, CallRef, Choice, Moment, Refused, TooLate, Trigger, Undo
 from standfast.requests import used_for
 from standfast.rows import RunRow, Stop
 
@@ -34,6 +34,7 @@ class Ask:
     by: str | None = None
     reason: str = ""
     at: float = 0.0
+    since: Moment | None = None  # the same by both clocks
     if_seq: int | None = None
     request_id: str | None = None
     asked: str = ""  # fingerprint of what exactly, by whom: a request id is for that alone
@@ -88,6 +89,11 @@ def unknown(id: str) -> UnknownRun:  # noqa: A002
     )
 
 
+_NEED_A_STEP: Final[frozenset[UserVerb]] = frozenset(
+    ("redirect", "message", "abandon", "return_to", "edit", "rewind", "take_over", "perform", "step_once")
+)  # in vain on a run that will take none
+
+
 def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  # noqa: A002
     """Run a verb: once a request id, refused when the run has moved past `if_seq`, too late when it has ended."""
     if ask.request_id is not None:
@@ -99,7 +105,7 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
     row = load(tx, id)
     if row.doc.forgotten:
         return Refused(f"run {id} {row.doc.forgotten}")
-    if ask.if_seq is not None and row.seq != ask.if_seq:
+    if ask.if_seq is not None and _moved_on(tx, row, ask.if_seq):
         answer: Answer = Refused(f"the run has moved on: it is at seq {row.seq}, not {ask.if_seq}")
     else:
         rule = decide(row.status, verb)
@@ -107,11 +113,24 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
             answer = TooLate(row.status)
         elif rule.kind == "refuse":
             answer = Refused(rule.says, choices_for(row))
+        elif row.doc.ending is not None and verb in _NEED_A_STEP:
+            answer = Refused(
+                f"run {id} has taken its last step: it ends as soon as its locks are released",
+                (Choice("cancel", {}, "end it as cancelled"),),
+            )
         else:
             answer = act(tx, row, ask)
     if ask.request_id is not None:
         tx.remember(ask.request_id, id, f"{verb} {ask.asked}", to_json(answer).decode())
     return answer
+
+
+def _moved_on(tx: Tx, row: RunRow, seq: int) -> bool:
+    """Has anything happened to the run since? What a server notes of its clients afterwards is nothing of the run."""
+    if row.seq <= seq:
+        return row.seq != seq
+    later = [event for _, events in tx.record(row.n, seq) for event in events]
+    return not all(isinstance(event, ClientsReached) for event in later)
 
 
 def by_route(route: str, act: Callable[[Tx], T]) -> Callable[[Tx], T]:

@@ -52,7 +52,9 @@ class Driver:
         s = self.s
         try:
             while True:
-                if s.row.status == "running":
+                if s.row.status == "running" and s.row.doc.ending is not None:
+                    await self._endings.release_locks()  # a driver before this one did not get to the end of it
+                elif s.row.status == "running":
                     await self._run()
                 elif s.row.status == "pausing":
                     await self._settle_pause()

@@ -13,7 +13,7 @@ from standfast.control import Ask, nobody_is_dead
 from standfast.delivering import deliverable
 from standfast.events import Event
 from standfast.person_steps import take_person_boundary
-from standfast.rows import ErrorInfo, MailRow, RunRow, Stop
+from standfast.rows import ErrorInfo, LastWords, MailRow, RunRow, Stop
 from standfast.snapshots import thoughts_in
 from standfast.stack import give_up
 from standfast.stepping import Turn
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from standfast.session import Session
     from standfast.undo import Ledger
 
-Finished = Literal["done", "turn", "children", "lost"]
+Finished = Literal["done", "turn", "children", "locks", "lost"]
 
 
 class Endings:
@@ -53,12 +53,14 @@ class Endings:
         boundary = turn.boundary
         assert boundary is not None
         s.shut = True
-        await self._release_locks(boundary)
         while True:
             finished = await s.write(lambda tx, row: self._finish(tx, row, boundary, turn.value))
-            if finished != "children":
-                return
-            await self._children_end()
+            if finished == "children":
+                await self._children_end()
+            elif finished == "locks":
+                return await self.release_locks()
+            else:
+                return None
 
     def _finish(
         self, tx: Tx, row: RunRow, boundary: Boundary, result: bytes
@@ -90,10 +92,10 @@ class Endings:
             row.doc.turn_given_for = _named(unread)
         if again or going_back:
             return "turn", events, boundary.snapshot
-        events += return_mail(tx, row, "ended without reading it")
-        row.doc.result = from_json(result)
-        enter(row, "done", tx.now)
-        return "done", [*events, ev.RunDone(result=row.doc.result)], boundary.snapshot
+        row.doc.ending = LastWords(from_json(result))
+        if mark_locks(tx, row) or pending_undos(tx, row):
+            return "locks", events, boundary.snapshot
+        return "done", [*events, *_end(tx, row)], boundary.snapshot
 
     def _owes_a_turn(self, row: RunRow, unread: list[MailRow], boundary: Boundary) -> bool:
         """Mail that came in the last step is read in one more, if this run reads mail at all."""
@@ -103,17 +105,17 @@ class Endings:
             return any(m.kind in self._s.agent.turn_for_unread for m in unread)
         return row.doc.took_mail
 
-    async def _release_locks(self, boundary: Boundary) -> None:
-        def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
-            if row.status not in ("running", "pausing") or not boundary.counts(row) or row.doc.rewind_noted is not None:
-                return False, [], None
-            unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-            if self._owes_a_turn(row, unread, boundary):
-                return False, [], None
-            return bool(mark_locks(tx, row) or pending_undos(tx, row)), [], None
+    async def release_locks(self) -> None:
+        """The last step is durable, so nobody can make the run go on without the locks that are released here."""
+        s = self._s
+        s.shut = True
+        s.doing("releasing its locks")
 
-        if await self._s.write(act):
-            await self._ledger.work()
+        def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            return None, _end(tx, row) if row.status in ("running", "pausing") else [], None  # else it was cancelled
+
+        await self._ledger.work()
+        await s.write(act)
 
     async def _children_end(self) -> None:
         s = self._s
@@ -168,6 +170,7 @@ class Endings:
     async def held_for_error(self, error: ErrorInfo) -> None:
         """paused(error), with the traceback kept: nothing is lost, a fix and a resume go on."""
         s = self._s
+        error = error.without_secrets(s.env.redactor)
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             row.doc.error = error
@@ -190,6 +193,7 @@ class Endings:
     async def begin_failing(self, error: ErrorInfo) -> bool:
         """Close the gate for a run that is to fail, because its agent asked for that; children are cancelled."""
         s = self._s
+        error = error.without_secrets(s.env.redactor)
 
         def begin(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
             if row.status != "running":
@@ -220,6 +224,7 @@ class Endings:
     async def fail(self, error: ErrorInfo) -> None:
         """Failed; the step in flight is undone first. A cancel that came meanwhile has won."""
         s = self._s
+        error = error.without_secrets(s.env.redactor)
 
         def mark(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
             if row.status == "running":
@@ -267,6 +272,14 @@ class Endings:
             await self._ledger.work()
             if await s.write(end):
                 return
+
+
+def _end(tx: Tx, row: RunRow) -> list[Event]:
+    assert row.doc.ending is not None
+    returned = return_mail(tx, row, "ended without reading it")
+    row.doc.result, row.doc.ending = row.doc.ending.result, None
+    enter(row, "done", tx.now)
+    return [*returned, ev.RunDone(result=row.doc.result)]
 
 
 def _named(unread: list[MailRow]) -> str:

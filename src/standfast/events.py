@@ -13,7 +13,23 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from pydantic import Field, JsonValue, TypeAdapter
 
 from standfast.guarding import Action, Excused, TripKind
-from standfast.records import CallRef, Channel, Effect, Json, MailKind, PlanItem, Receipt, Status, Trigger, Undo
+from standfast.lazily import adapter
+from standfast.records import (
+    CallRef,
+    Channel,
+    ClientReach,
+    Effect,
+    EndedAs,
+    HeldBack,
+    Json,
+    MailKind,
+    Moment,
+    PlanItem,
+    Receipt,
+    Status,
+    Trigger,
+    Undo,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,6 +44,23 @@ class ByPerson(_Event):
     """What somebody did: `by` says who, `route` by which way they came (a path of the server, a command)."""
 
     route: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Stamped(_Event):
+    """An event of a stop: beside its time, the seconds since its machine was started, and which start that was."""
+
+    uptime: float | None = None
+    boot: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Asking(ByPerson):
+    """The commit with which a stop holds, stamped too; `asked` is when somebody, or something, asked for it."""
+
+    asked: Moment | None = None
+    uptime: float | None = None
+    boot: str | None = None
 
 
 # --- the life of a run -----------------------------------------------------------------------
@@ -75,7 +108,7 @@ class DriverFenced(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class PauseAsked(ByPerson):
+class PauseAsked(Asking):
     type: Literal["pause_asked"] = "pause_asked"
     by: str | None
     reason: str
@@ -85,7 +118,7 @@ class PauseAsked(ByPerson):
 
 
 @dataclass(slots=True, kw_only=True)
-class RunHalted(_Event):
+class RunHalted(Asking):
     """An operator's halt holds the run from here on, whatever else does."""
 
     type: Literal["run_halted"] = "run_halted"
@@ -108,7 +141,7 @@ class RunLifted(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class RunPaused(_Event):
+class RunPaused(Stamped):
     type: Literal["run_paused"] = "run_paused"
     holds: Sequence[str]
     text: str = ""
@@ -128,7 +161,7 @@ class ResumeAsked(ByPerson):
 
 
 @dataclass(slots=True, kw_only=True)
-class RunQueued(_Event):
+class RunQueued(Stamped):
     """The last hold went by an answer, a decision or mail."""
 
     type: Literal["run_queued"] = "run_queued"
@@ -137,7 +170,7 @@ class RunQueued(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class CancelAsked(ByPerson):
+class CancelAsked(Asking):
     type: Literal["cancel_asked"] = "cancel_asked"
     by: str | None
     reason: str
@@ -162,21 +195,21 @@ class OutputSuspected(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class RunCancelled(_Event):
+class RunCancelled(Stamped):
     type: Literal["run_cancelled"] = "run_cancelled"
     receipt: Receipt
     status: Status = "cancelled"
 
 
 @dataclass(slots=True, kw_only=True)
-class RunDone(_Event):
+class RunDone(Stamped):
     type: Literal["run_done"] = "run_done"
     result: JsonValue
     status: Status = "done"
 
 
 @dataclass(slots=True, kw_only=True)
-class RunFailed(_Event):
+class RunFailed(Stamped):
     type: Literal["run_failed"] = "run_failed"
     error: str
     traceback: str
@@ -347,13 +380,15 @@ class TextFlushed(_Event):
     text: str
     attempt: int = 0
     channel: Channel = "text"
+    take: int = 0  # how often the call had begun anew in this attempt
 
 
 @dataclass(slots=True, kw_only=True)
 class TripwireTripped(_Event):
     """A call gave away what a tripwire guards: where on its channel, in which form, never the words.
 
-    Told again with `open` false when a flagged span has ended; `digest` is of the text that was held back.
+    Told again with `open` false when a flagged span has ended. Of what its channel had said, `held_back` characters
+    from `held_from` on were kept in; `digest` is theirs. `held_beside` is the same of the call's other channels.
     """
 
     type: Literal["tripwire_tripped"] = "tripwire_tripped"
@@ -366,8 +401,11 @@ class TripwireTripped(_Event):
     action: Action
     open: bool = False
     held_back: int = 0
+    held_from: int | None = None  # None: nothing was held back
     digest: str = ""
+    held_beside: Sequence[HeldBack] = ()
     attempt: int = 0
+    take: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -379,6 +417,36 @@ class TripwireExcused(_Event):
     why: Excused
     hits: int
     attempt: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamEnded(_Event):
+    """The stream of a provider that a stop found open: when its last byte came, and how much it had said.
+
+    `characters` count what came, also what was held back; a request of somebody's own client says none.
+    """
+
+    type: Literal["stream_ended"] = "stream_ended"
+    call: str
+    tool: str
+    outcome: EndedAs
+    last_byte: Moment | None = None  # None: nothing had come
+    characters: dict[Channel, int] = field(default_factory=dict[Channel, int])
+    attempt: int = 0
+    take: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientsReached(Stamped):
+    """What each client of one server had been handed when a stop had settled; written once a stop and server."""
+
+    type: Literal["clients_reached"] = "clients_reached"
+    server: str
+    stop: int  # seq of the event with which the stop was accepted
+    settled: int  # seq of the event with which it had settled
+    clients: Sequence[ClientReach] = ()
+    left_out: int = 0  # clients beyond those named
+    fetched: int = 0  # requests this server had answered with what the run had said
 
 
 @dataclass(slots=True, kw_only=True)
@@ -509,7 +577,7 @@ class Replied(_Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class TakenOver(ByPerson):
+class TakenOver(Asking):
     type: Literal["taken_over"] = "taken_over"
     by: str | None
     reason: str
@@ -555,7 +623,7 @@ class StateEdited(ByPerson):
 
 
 @dataclass(slots=True, kw_only=True)
-class RewindAsked(ByPerson):
+class RewindAsked(Asking):
     type: Literal["rewind_asked"] = "rewind_asked"
     to: int
     epoch: int
@@ -639,6 +707,8 @@ Event: TypeAlias = Annotated[
     | TextFlushed
     | TripwireTripped
     | TripwireExcused
+    | StreamEnded
+    | ClientsReached
     | Asked
     | Answered
     | MailReceived
@@ -674,10 +744,11 @@ class TextDelta:
     text: str
     channel: Channel = "text"
     type: Literal["text_delta"] = "text_delta"
+    attempt: int = 0
+    take: int = 0
 
 
-_one: TypeAdapter[Event] = TypeAdapter(Event)
-_rows: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
+_rows: TypeAdapter[list[Event]] = adapter(list[Event])
 
 
 def decode(body: bytes) -> list[Event]:
@@ -687,9 +758,9 @@ def decode(body: bytes) -> list[Event]:
 
 def plain(event: Event) -> dict[str, Any]:
     """An event as JSON values."""
-    return cast("dict[str, Any]", _one.dump_python(event, mode="json"))
+    return cast("list[dict[str, Any]]", _rows.dump_python([event], mode="json"))[0]
 
 
 def read_event(body: Any) -> Event:
     """An event from JSON values."""
-    return _one.validate_python(body)
+    return _rows.validate_python([body])[0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from standfast import events as ev
 from standfast.bodies.threads import Token
+from standfast.clock import boot_id, uptime
 from standfast.places import place_of_task
-from standfast.records import CallRef, Channel, EndedAs, InFlight
+from standfast.records import CallRef, Channel, EndedAs, InFlight, Moment
 from standfast.scope import insist
 from standfast.tool import Call
 from standfast.voice import Speech
@@ -36,6 +38,8 @@ class Heard:
     tokens: int = 0
     estimated: bool = False
     last_byte_at: float | None = None
+    last_byte_uptime: float | None = None
+    characters: dict[Channel, int] = field(default_factory=dict[Channel, int])  # that the call has said of it
 
 
 class Body(Protocol):
@@ -60,7 +64,7 @@ class Flight:
 
     __slots__ = (
         *("abandoned", "attempt", "beside", "body", "call", "cutting", "done", "ended", "facts", "gone", "heard", "id"),
-        *("over", "passage", "ref", "row", "session", "speech", "spoiled", "task", "tied", "token"),
+        *("over", "passage", "ref", "row", "session", "speech", "spoiled", "take", "task", "tied", "token"),
     )
 
     def __init__(
@@ -79,6 +83,7 @@ class Flight:
         self.call = call
         self.ref = ref
         self.attempt = attempt
+        self.take = 0  # how often it has begun anew
         self.row = row
         self.done: asyncio.Future[Outcome] | None = None  # None: the body runs in its caller's task
         self.task: asyncio.Task[Any] | None = None  # what to cancel
@@ -158,6 +163,25 @@ class Flight:
         heard = self.heard or Heard()
         return InFlight(self.ref, word, heard.tokens, heard.estimated, heard.last_byte_at)
 
+    @property
+    def is_stream(self) -> bool:
+        """Does a provider answer it?"""
+        return self.at_once or self.heard is not None
+
+    def stream_ended(self, word: EndedAs) -> ev.StreamEnded:
+        """When the last byte of its provider came, for the record of a stop."""
+        heard = self.heard or Heard()
+        at = heard.last_byte_at
+        return ev.StreamEnded(
+            call=self.id,
+            tool=self.call.tool.name,
+            outcome=word,
+            last_byte=None if at is None else Moment(at, heard.last_byte_uptime, boot_id() or None),
+            characters=dict(heard.characters),
+            attempt=self.attempt,
+            take=self.take,
+        )
+
     def where(self) -> str:
         """What it is doing now, for people."""
         if self.body is not None:
@@ -182,6 +206,9 @@ class Flight:
         return self.session.env.use(type_)
 
     def say(self, text: str, channel: Channel = "text") -> None:
+        heard = self.heard
+        if heard is not None:
+            heard.characters[channel] = heard.characters.get(channel, 0) + len(text)
         self.session.in_loop(self.session.voice.say, self, text, channel)
 
     def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None:
@@ -203,12 +230,21 @@ class Flight:
 
     def begin_anew(self) -> None:
         self.session.voice.begin_anew(self)
+        self.take += 1
+        if self.heard is not None:
+            self.heard.characters = {}
 
     def hear(self, tokens: int, *, estimated: bool, just_now: bool = True) -> None:
         heard = self.heard = self.heard or Heard()
         heard.tokens, heard.estimated = tokens, estimated
         if just_now:
-            heard.last_byte_at = self.session.env.store.now()
+            self.byte_came()
+
+    def byte_came(self) -> None:
+        heard = self.heard
+        if heard is None:
+            heard = self.heard = Heard()
+        heard.last_byte_at, heard.last_byte_uptime = self.session.env.store.now(), uptime()
 
     async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:
         self.session.waits_for_retry(self, seconds, why, tries)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from standfast import loops
 from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
-from standfast.children import check_driven, insert_child, wait_for_child
+from standfast.children import check_depth, check_driven, insert_child, wait_for_child
 from standfast.commit import Admission
 from standfast.contained import contained
 from standfast.context import current_call
@@ -164,6 +164,7 @@ class Gate:
             facts = await s.freshness.holding()
         if isinstance(call, ChildCall):
             check_driven(s, call.agent.name)
+            check_depth(s)
         ref = CallRef(id_, tool.name, tool.effect, s.env.store.now(), title)
         row = None
         if effects or tool.kind in ("sleep", "child") or known is not None:

@@ -11,10 +11,11 @@ from standfast.abc import Tx
 from standfast.errors import Halted
 from standfast.events import Event
 from standfast.json_values import is_object
+from standfast.lazily import adapter
 from standfast.rows import HaltDoc, HaltRow, RunRow, Stop
 from standfast.stops import enter, hold
 
-_docs: TypeAdapter[HaltDoc] = TypeAdapter(HaltDoc)
+_docs: TypeAdapter[HaltDoc] = adapter(HaltDoc)
 
 
 def halt_doc(row: HaltRow) -> HaltDoc:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from pydantic import JsonValue
@@ -11,11 +13,15 @@ from pydantic import JsonValue
 from standfast import budget as budgets
 from standfast import control, verbs
 from standfast import events as ev
+from standfast.clock import moment
 from standfast.codec import expand_logs, from_json
 from standfast.control import Ask
 from standfast.editing import edited
 from standfast.errors import Misuse, RunCancelled, RunFailed, RunHeld
 from standfast.events import Event, TextDelta
+from standfast.evidence.bundle import Wishes
+from standfast.evidence.bundle_shapes import About
+from standfast.evidence.bundle_zip import placed
 from standfast.machine import UserVerb
 from standfast.person_calls import performed_by_person
 from standfast.records import (
@@ -38,6 +44,7 @@ from standfast.records import (
 )
 from standfast.rows import RunRow
 from standfast.snapshots import unpack
+from standfast.stop_records import StopRecord, stops_of
 from standfast.stops import receipt
 from standfast.tool import Call
 from standfast.transcripts import Said, transcript_of
@@ -359,9 +366,18 @@ class Handle(Generic[R]):
         trigger: Trigger = "api",
         what: object = None,
     ) -> Answer:
-        at = self._runs.clock.now()
+        since = moment(self._runs.clock.now())
         asked = "" if request_id is None else control.what_is_asked(by, reason, what)
-        ask = Ask(by=by, reason=reason, at=at, if_seq=if_seq, request_id=request_id, asked=asked, trigger=trigger)
+        ask = Ask(
+            by=by,
+            reason=reason,
+            at=since.at,
+            since=since,
+            if_seq=if_seq,
+            request_id=request_id,
+            asked=asked,
+            trigger=trigger,
+        )
 
         def carried_out(tx: Tx) -> Answer:
             return control.carry_out(tx, self.id, verb, ask, act)
@@ -419,6 +435,10 @@ class Handle(Generic[R]):
         """What was said, call by call, partial text included: a call that was repeated is there once a try."""
         return self._read(transcript_of)
 
+    async def stops(self) -> tuple[StopRecord, ...]:
+        """The record of each stop, oldest first: by what and whom, when, and what had reached whom by then."""
+        return self._read(stops_of)
+
     async def events(self, after: int = 0) -> AsyncIterator[Event | TextDelta]:
         """Every event once, in order, from `after` on; ends after the ending. Live text comes in between."""
         endings = (ev.RunDone, ev.RunCancelled, ev.RunFailed)
@@ -444,6 +464,27 @@ class Handle(Generic[R]):
                 if not deltas:
                     self._runs.must_be_open()
                     await waiter.wait(1.0)
+
+    async def evidence(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        recipients: Sequence[str] = (),
+        children: bool = False,
+        anchor: Sequence[str] = (),
+        force: bool = False,
+        by: str | None = None,
+    ) -> About:
+        """Write a signed bundle of everything that is on record of the run, for somebody who need not trust you.
+
+        `recipients` are age public keys: for them alone the agent's instructions are sealed into it, if this process
+        has the agent. That it was taken, and by whom, is in the record of the house.
+        """
+        with placed(Path(path), force=force) as file:
+            wishes: Wishes = {"recipients": recipients, "children": children, "anchor": anchor}
+            wishes |= {"by": by, "route": self.route}
+            bundle = await self._runs.write_evidence(file, self.id, **wishes)
+        return bundle.about
 
     # --- waiting --------------------------------------------------------------------------------------
 

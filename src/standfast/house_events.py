@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field, TypeAdapter
 
+from standfast.lazily import adapter
+
 
 @dataclass(slots=True, kw_only=True)
 class _HouseEvent:
@@ -67,6 +69,15 @@ class HaltLifted(_HouseEvent):
 
 
 @dataclass(slots=True, kw_only=True)
+class EvidenceViewed(_HouseEvent):
+    """Somebody was shown the record of a run's stops, or has begun to take a bundle of it."""
+
+    type: Literal["evidence_viewed"] = "evidence_viewed"
+    run: str
+    what: Literal["stops", "bundle"]
+
+
+@dataclass(slots=True, kw_only=True)
 class EvidenceTaken(_HouseEvent):
     """A bundle of a run left the house."""
 
@@ -88,12 +99,12 @@ class RunForgotten(_HouseEvent):
 
 
 HouseEvent: TypeAlias = Annotated[
-    AttemptRefused | TokenMade | TokenRevoked | HaltSet | HaltLifted | EvidenceTaken | RunForgotten,
+    AttemptRefused | TokenMade | TokenRevoked | HaltSet | HaltLifted | EvidenceViewed | EvidenceTaken | RunForgotten,
     Field(discriminator="type"),
 ]
 """One event of the record of the house."""
 
-_one: TypeAdapter[HouseEvent] = TypeAdapter(HouseEvent)
+_one: TypeAdapter[HouseEvent] = adapter(HouseEvent)
 
 
 def decode_house(body: bytes) -> HouseEvent:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 from standfast.abc import Tx
+from standfast.clock import boot_id
 from standfast.rows import LeaseRow
 
 LEASE_SECONDS = 10.0
@@ -100,16 +100,6 @@ def left_behind(lease: LeaseRow) -> bool:
     For stores that only one machine can use, such as a SQLite file with a write-ahead log.
     """
     return proven_dead(lease) or lease.boot.partition("/")[0] != boot_id().partition("/")[0]
-
-
-@cache
-def boot_id() -> str:
-    """What tells this machine, since it was started, from every other."""
-    try:
-        namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - Path.stat needs a Path for nothing
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text('ascii').strip()}/{namespace}"
-    except OSError:
-        return ""
 
 
 def start_time(pid: int) -> str:

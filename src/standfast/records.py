@@ -336,6 +336,66 @@ class Halt:
     note: str = ""
 
 
+# --- moments ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time by two clocks: the wall clock's, and seconds since the start of a machine, which `boot` names."""
+
+    at: float
+    uptime: float | None = None
+    boot: str | None = None
+
+
+# --- what clients were given ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start` to `end` of what one try of a call said on a channel."""
+
+    call: str
+    attempt: int
+    take: int  # how often the call had begun anew in this attempt
+    channel: Channel
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Characters of a channel, from `start` on, that a tripwire kept in; `digest` is SHA-256 of them."""
+
+    channel: Channel
+    start: int
+    characters: int
+    digest: str
+
+
+Way = Literal["page", "events", "all_events", "agui"]
+"""How a client was connected: the WebSocket of pages and bars, the event streams of one run or of all, AG-UI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientReach:
+    """What one client had been handed, as its server counted it: handed to the connection, not seen by anybody."""
+
+    client: str
+    by: str | None = None  # the actor's name: a token's, never its secret
+    way: Way
+    program: str = ""  # what it calls itself
+    since: Moment
+    after: int = 0  # it was given the record's events from here ...
+    seq: int = 0  # ... to here
+    last_byte: Moment | None = None  # of the run's text; None: it was given none
+    after_accepted: int = 0  # characters that it was handed after the stop had been accepted
+    at_least: bool = False  # it was given too much since for all of that to be counted
+    left: Moment | None = None  # it had gone by then
+    spans: tuple[Span, ...] = ()  # newest last
+    left_out: int = 0  # older spans
+
+
 # --- receipts -----------------------------------------------------------------------------
 
 

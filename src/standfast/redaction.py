@@ -7,9 +7,10 @@ key, and is the same for the same secret, so that it can be followed through the
 from __future__ import annotations
 
 import hmac
+import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -20,6 +21,9 @@ from pydantic_core import from_json, to_json
 from standfast.errors import Misuse
 from standfast.json_values import is_array, is_object
 
+SHORTEST = 12  # characters of a value of the environment that is taken for a secret
+MOST_OF_ENVIRONMENT = 50
+_NAMED = re.compile(r"(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|ACCESS_KEY|PASSWORD|PASSWD)$", re.IGNORECASE)
 LONGEST_HELD = 16_384  # characters of a text that may be a secret not yet finished, before it is let go
 
 
@@ -53,6 +57,7 @@ KNOWN: tuple[Secret, ...] = (
     Secret("github_token", r"\bgithub_pat_\w{20,}", ("github_pat_",)),
     Secret("slack_token", r"\bxox[abeoprs]-[\w-]{10,}", ("xox",)),
     Secret("google_key", r"\bAIza[\w-]{35}", ("AIza",)),
+    Secret("standfast_token", r"\bsf_[\w-]{40,}", ("sf_",)),
 )
 
 
@@ -68,7 +73,7 @@ class Redactor:
             self._open = [re.compile(_open(one)) for one in self.secrets if one.begins]
             quick = [one for one in self.secrets if one.begins]
             self._quick = [
-                (_rarest(begin), begin.encode(), re.compile(_flat(one.pattern).encode()))
+                (*_rarest(begin), begin.encode(), re.compile(_flat(one.pattern).encode()))
                 for one in quick
                 for begin in one.begins
             ]
@@ -101,9 +106,10 @@ class Redactor:
         return line if cleaned == value else to_json(cleaned, inf_nan_mode="constants")
 
     def _may_hold_one(self, line: bytes) -> bool:
-        """The quick look, which every row that is written passes: one byte, then a few, then the pattern."""
-        for byte, begin, pattern in self._quick:
-            if byte in line and begin in line and pattern.search(line) is not None:
+        """The quick look, which every row that is written passes: single bytes, then a few, then the pattern."""
+        holds = line.__contains__
+        for rarest, others, begin, pattern in self._quick:
+            if rarest in line and all(map(holds, others)) and begin in line and pattern.search(line) is not None:
                 return True
         return False
 
@@ -131,15 +137,27 @@ class Redactor:
         return next((match.start() for match in found if match.start() < place < match.end()), None)
 
 
+def of_environment(variables: Mapping[str, str]) -> list[Secret]:
+    """What the environment holds under the name of a secret, whatever it looks like: keys of providers above all."""
+    found = {value: name for name, value in sorted(variables.items()) if _NAMED.search(name)}
+    long_enough = [(name, value) for value, name in found.items() if len(value) >= SHORTEST]
+    return [exactly(name, value) for name, value in long_enough[:MOST_OF_ENVIRONMENT]]
+
+
+def exactly(name: str, value: str) -> Secret:
+    """This very text."""
+    return Secret(name, re.escape(value), (value[:8],))
+
+
 def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | None:
     """The redactor that is meant: True for the shapes that are known, more shapes beside them, or none."""
     if isinstance(given, Redactor):
         return given
     if isinstance(given, bool):
-        return Redactor() if given else None
+        return Redactor(*of_environment(os.environ)) if given else None
     if isinstance(given, str):
         raise Misuse("redact is a list of patterns", hint=f"redact=[{given!r}]")
-    return Redactor(*given)
+    return Redactor(*given, *of_environment(os.environ))
 
 
 @dataclass(slots=True)
@@ -170,10 +188,11 @@ def _open(one: Secret) -> str:
     return rf"{edge}(?:{'|'.join(ways)})\Z"
 
 
-def _rarest(begin: str) -> bytes:
-    """The byte of a beginning that ordinary text has least often: it is looked for first."""
-    rare = "QZXJKVYWqzUHGxBFPjMCDLRNOSITEA/-~+_:."
-    return min(begin, key=lambda c: rare.find(c) if c in rare else len(rare)).encode()
+def _rarest(begin: str) -> tuple[int, bytes]:
+    """The byte of a beginning that ordinary text has least often, and its others: one byte is found the fastest."""
+    rare = b"QZXJKVYWqzUHGxBFPjMCDLRNOSITEA/-~+_:."
+    rarest, *others = sorted(set(begin.encode()), key=lambda c: rare.find(c) if c in rare else len(rare))
+    return rarest, bytes(others)
 
 
 def _flat(pattern: str) -> str:

@@ -18,7 +18,7 @@ MEANING: Final[dict[Right, str]] = {
     "redirect": "decide what an agent does: start, redirect, message, edit, rewind, take over",
     "cancel": "end a run, by force if need be",
     "resolve": "decide what a run asks: approve, answer, settle a doubt, raise a budget, accept what is stale",
-    "forensics": "read what concerns the store as a whole: who tried what, who was given which rights",
+    "forensics": "take evidence of runs, and read who tried what, who was given which rights",
     "operator": "give and take rights",
 }
 PREFIX: Final = "sf_"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
+from standfast.lazily import adapter
 from standfast.loops import Rounds
 from standfast.records import (
     Budget,
@@ -27,6 +28,7 @@ from standfast.records import (
     Trigger,
     Undo,
 )
+from standfast.redaction import Redactor
 
 CallStatus = Literal[
     "asking",  # a person is asked; not admitted yet
@@ -140,6 +142,13 @@ class ErrorInfo:
         """What happened, and what to do about it."""
         return f"{self.type}: {self.message}" + (f" ({self.hint})" if self.hint else "")
 
+    def without_secrets(self, redactor: Redactor | None) -> ErrorInfo:
+        """As it is kept and shown: what an error says may hold the key that a provider refused."""
+        if redactor is None:
+            return self
+        clean = redactor.text
+        return ErrorInfo(self.type, clean(self.message), clean(self.traceback), clean(self.hint))
+
 
 @dataclass(slots=True)
 class Resume:
@@ -188,8 +197,15 @@ class Withheld:
     call: str
     attempt: int
     channel: Channel
-    start: int  # of the span, as in its event
+    start: int  # of the span, as in its event; on a channel beside it, where holding back began
     text: str
+
+
+@dataclass(slots=True)
+class LastWords:
+    """What a run ends with, once its locks are released: its last step is over, nothing can change it."""
+
+    result: JsonValue
 
 
 @dataclass(slots=True)
@@ -200,6 +216,7 @@ class RunDoc:
     labels: dict[str, str] = field(default_factory=dict[str, str])
     deadline: float | None = None
     contract: str = ""
+    salt: str = ""  # of digests in the record that stand for what the record must not hold, nor let be guessed
     start_digest: str = ""
     budget: Budget = field(default_factory=Budget)
     holds: dict[Hold, HoldInfo] = field(default_factory=dict[Hold, HoldInfo])
@@ -233,6 +250,7 @@ class RunDoc:
     redirected: list[str] = field(default_factory=list[str])  # the redirects in `changed`
     baseline: int = 0
     parent_call: str = ""
+    ending: LastWords | None = None
     result: JsonValue = None
     error: ErrorInfo | None = None
     receipt: Receipt | None = None
@@ -432,4 +450,4 @@ class Stood:
     side: bytes | None
 
 
-documents: TypeAdapter[RunDoc] = TypeAdapter(RunDoc)
+documents: TypeAdapter[RunDoc] = adapter(RunDoc)

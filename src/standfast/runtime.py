@@ -8,9 +8,10 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import IO, Any, Literal, TypeVar, overload
 
 from pydantic_core import from_json, to_json
+from typing_extensions import Unpack
 
 from standfast import arguments
 from standfast import budget as budgets
@@ -24,6 +25,7 @@ from standfast.driving import Driving, announce
 from standfast.env import Env
 from standfast.errors import DuplicateAgent, Misuse, UnknownAgent, UnknownRun
 from standfast.events import Event
+from standfast.evidence.bundle import Bundle, Wish, Wishes, write_bundle
 from standfast.evidence.forgetting import forget
 from standfast.evidence.notary import Notary, NotaryState
 from standfast.evidence.signing import Signing
@@ -246,7 +248,7 @@ class Runtime:
         arguments.text("route", route)
         arguments.text("reason", reason)
         arguments.text_or_none("request_id", request_id)
-        labels = None if labels is None else arguments.texts_by_name("labels", labels)
+        labels = None if labels is None else arguments.labels_by_name(labels)
         if deadline is not None:
             arguments.number("deadline", deadline, "give seconds since the epoch, as time.time() or .timestamp() do")
         caps = None if budget is None else budgets.given(budget)
@@ -364,6 +366,16 @@ class Runtime:
                 if not rows:
                     self.must_be_open()
                     await waiter.wait(1.0)
+
+    async def write_evidence(self, file: IO[bytes], run: str, **wish: Unpack[Wishes]) -> Bundle:
+        """Write an evidence bundle of a run into an open file; `Handle.evidence` is for people."""
+        self.must_be_open()
+        if not self._store.exists():
+            raise UnknownRun(f"there is no run {run!r}: there is no store {self._store.path}", hint="check the path")
+        here = {name: agent.instructions for name, agent in self.agents.items() if agent.instructions}
+        wish["instructions"] = {**here, **wish.get("instructions", {})}
+        wanted = Wish(run=run, **wish)
+        return await asyncio.to_thread(lambda: write_bundle(self._store, self._signing.key(), file, wanted))
 
     def decode_result(self, row: RunRow) -> Any:
         """A finished run's result, typed where the code is known."""

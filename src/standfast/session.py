@@ -17,6 +17,7 @@ from standfast import events as ev
 from standfast import loops
 from standfast.abc import Tx
 from standfast.agent import Agent
+from standfast.clock import moment
 from standfast.codec import expand_logs, from_json
 from standfast.commit import Admission, DriverWrite, Ended, StepCommit, ended_row
 from standfast.contained import contain
@@ -31,7 +32,7 @@ from standfast.journal import Journal
 from standfast.loops import Rounds
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
-from standfast.records import EndedAs, Hold, InFlight, Interruption, Residue, Spent
+from standfast.records import EndedAs, Hold, InFlight, Interruption, Moment, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
 from standfast.tool import Tool
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 YIELD_SECONDS = 0.01
 SHOWN_BYTES = 200  # of a call's arguments, when it is said what repeats
-StopAsked = tuple[Hold, str, JsonValue]
+StopAsked = tuple[Hold, str, JsonValue, Moment]
 
 
 class Session:
@@ -269,6 +270,8 @@ class Session:
         else:
             word = "finished" if outcome.kind == "finished" else "failed"
         self.outcomes.append(flight.outcome(word))
+        if self.shut and flight.is_stream:
+            self.note(flight.stream_ended(word))
 
     def _repeated(self, flight: Flight, outcome: Outcome) -> None:
         call, result = flight.call, outcome.raw or f"{outcome.error}: {outcome.message}".encode()
@@ -377,7 +380,7 @@ class Session:
     def ask_stop(self, hold: Hold, text: str, data: JsonValue = None) -> None:
         """The run itself cannot go on: it will be paused with this hold."""
         if self.stop_asked is None:
-            self.stop_asked = (hold, text, data)
+            self.stop_asked = (hold, text, data, moment(self.env.store.now()))
             self.shut = True
         self.wake.set()
 

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from standfast.events import Emitted, Event, TextDelta, plain, read_event
 from standfast.json_values import is_object
+from standfast.lazily import adapter
 from standfast.records import (
     NO_TOOLS,
     Accepted,
@@ -25,19 +26,21 @@ from standfast.records import (
     RunView,
     TooLate,
 )
+from standfast.stop_records import StopRecord
 from standfast.transcripts import Said
 
-_views: TypeAdapter[RunView] = TypeAdapter(RunView)
-_receipts: TypeAdapter[Receipt] = TypeAdapter(Receipt)
-_said: TypeAdapter[list[Said]] = TypeAdapter(list[Said])
-_answers: TypeAdapter[Answer] = TypeAdapter(Answer)
+_views: TypeAdapter[RunView] = adapter(RunView)
+_receipts: TypeAdapter[Receipt] = adapter(Receipt)
+_stops: TypeAdapter[list[StopRecord]] = adapter(list[StopRecord])
+_said: TypeAdapter[list[Said]] = adapter(list[Said])
+_answers: TypeAdapter[Answer] = adapter(Answer)
 _kinds: dict[str, TypeAdapter[Any]] = {
-    "accepted": TypeAdapter(Accepted),
-    "refused": TypeAdapter(Refused),
-    "too_late": TypeAdapter(TooLate),
+    "accepted": adapter(Accepted),
+    "refused": adapter(Refused),
+    "too_late": adapter(TooLate),
 }
-_choices: TypeAdapter[Choice] = TypeAdapter(Choice)
-_deltas: TypeAdapter[TextDelta] = TypeAdapter(TextDelta)
+_choices: TypeAdapter[Choice] = adapter(Choice)
+_deltas: TypeAdapter[TextDelta] = adapter(TextDelta)
 
 
 # --- written -------------------------------------------------------------------------------------
@@ -69,6 +72,12 @@ def choice_json(choice: Any, as_it_is: Any = None) -> Any:
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """What a stop did."""
     return cast("dict[str, Any]", _receipts.dump_python(receipt, mode="json")) | {"last_byte_at": receipt.last_byte_at}
+
+
+def stops_json(stops: Sequence[StopRecord]) -> list[dict[str, Any]]:
+    """Stop records, each with whether anybody has told of its clients."""
+    bodies = cast("list[dict[str, Any]]", _stops.dump_python(list(stops), mode="json"))
+    return [body | {"clients_known": stop.clients_known} for body, stop in zip(bodies, stops, strict=True)]
 
 
 def said_json(said: list[Said]) -> list[dict[str, Any]]:
@@ -135,6 +144,11 @@ def _choice(choice: Any) -> Any:
 def receipt_from(body: Json) -> Receipt:
     """What a stop did."""
     return _receipts.validate_python(body)
+
+
+def stops_from(body: Any) -> list[StopRecord]:
+    """Stop records."""
+    return _stops.validate_python(body)
 
 
 def said_from(body: Any) -> list[Said]:

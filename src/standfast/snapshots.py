@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from standfast.lazily import adapter
 from standfast.records import PlanItem
 from standfast.rows import Frame
 
@@ -30,8 +31,8 @@ class _Head:
     thoughts: Thoughts
 
 
-_plan: TypeAdapter[list[PlanItem]] = TypeAdapter(list[PlanItem])
-_head: TypeAdapter[_Head] = TypeAdapter(_Head)
+_plan: TypeAdapter[list[PlanItem]] = adapter(list[PlanItem])
+_head: TypeAdapter[_Head] = adapter(_Head)
 
 
 def pack(plan: Sequence[PlanItem], state: bytes, thoughts: Thoughts | None = None) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, cast
 
 from standfast import budget as budgets
@@ -83,6 +84,7 @@ def new_run(
 
 def blank_row(id: str, agent: str, doc: RunDoc, now: float, parent: str | None = None) -> RunRow:  # noqa: A002
     """A run that has done nothing yet."""
+    doc.salt = secrets.token_hex(16)
     return RunRow(
         n=0,
         id=id,

@@ -14,6 +14,7 @@ from standfast.abc import Tx
 from standfast.children import cancel_children
 from standfast.commit import Boundary
 from standfast.contained import contained
+from standfast.context import run_salt
 from standfast.errors import BadReturn, FramesOpen, NotCalled, StandfastError
 from standfast.events import Event
 from standfast.orders import carry_out_orders
@@ -55,6 +56,7 @@ class Stepper:
         """One step after the other; the boundary of one and the next call's admission share a commit."""
         s, scope = self._s, self._scope
         unperformed.set(self._made)
+        run_salt.set(s.row.doc.salt)
         take = s.agent.step
         while True:
             run = self._run

@@ -69,6 +69,8 @@ class Stopping:
     def _leave(self, flight: Flight, why: str) -> None:
         self._residue.append(leave_flight(self._s, flight, why))
         self._s.outcomes.append(flight.outcome("still_running"))
+        if flight.is_stream:
+            self._s.note(flight.stream_ended("still_running"))
 
     async def _let_it_end(self, flight: Flight) -> bool:
         """By its effect and the kind of stop: True if it ended by itself in the time it had."""

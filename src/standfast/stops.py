@@ -256,6 +256,8 @@ def said_in_step(tx: Tx, row: RunRow) -> dict[str, tuple[int, str]]:
 
 def finish_cancel(tx: Tx, row: RunRow) -> list[Event]:
     """The last transition of a cancel: the receipt is complete."""
+    if row.doc.ending is not None and row.doc.stop is not None:
+        row.doc.stop.result, row.doc.ending = row.doc.ending.result, None
     done = receipt(tx, row, "cancelled")
     row.doc.receipt = done
     why = f"the run was cancelled: {done.reason}" if done.reason else "the run was cancelled"

@@ -18,7 +18,7 @@ from standfast.loops import Rounds
 from standfast.outliving import still_left
 from standfast.person_steps import perform_for_person
 from standfast.plan import Plan
-from standfast.records import Hold, Residue, Spent, Status
+from standfast.records import Hold, Moment, Residue, Spent, Status
 from standfast.rows import CallRow, RunDoc, RunRow, Stop
 from standfast.run import Run
 from standfast.scope import Attempt, current_attempt
@@ -272,12 +272,12 @@ class Supervisor:
         """The run itself cannot go on: pausing first, so that people see what is waited for."""
         s = self._s
         assert s.stop_asked is not None
-        name, text, data = s.stop_asked
+        name, text, data, asked = s.stop_asked
         if name in ("budget", "loop"):
-            await self._hold_at_cap(str(data or s.row.id), name, text)
+            await self._hold_at_cap(str(data or s.row.id), name, text, asked)
             return
         if name == "tripwire":
-            await self._tripped(text, data)
+            await self._tripped(text, data, asked)
             return
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
@@ -286,12 +286,19 @@ class Supervisor:
                 hold(row, name, tx.now, text, data)
                 if name == "user":
                     row.doc.step_once = False
-                row.doc.stop = Stop("pause", tx.now, tx.now, reason=text, trigger="run", in_flight=list(row.in_flight))
-                enter(row, "pausing", tx.now)
-                asked = ev.PauseAsked(
-                    by=None, reason=f"{name}: {text}", trigger="run", in_flight=row.in_flight, status="pausing"
+                row.doc.stop = Stop(
+                    "pause", asked.at, tx.now, reason=text, trigger="run", in_flight=list(row.in_flight)
                 )
-                return None, [*gone, asked], None
+                enter(row, "pausing", tx.now)
+                paused = ev.PauseAsked(
+                    by=None,
+                    reason=f"{name}: {text}",
+                    trigger="run",
+                    asked=asked,
+                    in_flight=row.in_flight,
+                    status="pausing",
+                )
+                return None, [*gone, paused], None
             return None, gone, None
 
         waiting = set(s.answers)
@@ -299,22 +306,22 @@ class Supervisor:
         await s.write(act)
         await self.stop(self._mode())
 
-    async def _hold_at_cap(self, run: str, name: Hold, text: str) -> None:
+    async def _hold_at_cap(self, run: str, name: Hold, text: str, asked: Moment) -> None:
         """The cap may be this run's or one of a run above it."""
         s = self._s
         await s.flushed()
-        await s.env.unfenced(lambda tx: hold_at_cap(tx, run, name, text))
+        await s.env.unfenced(lambda tx: hold_at_cap(tx, run, name, text, asked))
         await self.reload()
         await self.stop(self._mode())
 
-    async def _tripped(self, text: str, data: JsonValue) -> None:
+    async def _tripped(self, text: str, data: JsonValue, asked: Moment) -> None:
         """A tripwire has closed a model's stream: the run is held, or cancelled, as it says."""
         s = self._s
         action, call = cast("list[str]", data)
         await s.flushed()
         await s.env.unfenced(
             lambda tx: stop_family(
-                *(tx, tx.run(s.row.id), "tripwire", text),
+                *(tx, tx.run(s.row.id), "tripwire", text, asked),
                 cancel=action == "cancel",
                 trigger="tripwire",
                 data=call,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from standfast import arguments
 from standfast.abc import Tx
 from standfast.errors import Misuse
 from standfast.house_events import TokenMade, TokenRevoked
 from standfast.rights import Right, Scope, Token, hash_of
 
 LONGEST_NAME: Final = 80
+MOST_TOKENS: Final = 10_000  # that count at one time; those that have ended are not counted
 _NAME: Final = re.compile(r"[^\W_][\w .,@+'-]*", re.UNICODE)
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 SHARED_SECONDS: Final = 7 * _UNITS["d"]  # how long a token lasts if nobody says otherwise
@@ -48,8 +50,15 @@ def make_token(
         )
     if run is not None and labels:
         raise Misuse("a token is for one run or for labels, not both", hint="give one of them; nothing was changed")
+    labels = arguments.labels_by_name(labels or {})
     if run is not None and not tx.lineage(run):
         raise Misuse(f"there is no run {run!r} in this store", hint="nothing was changed")
+    counting = sum(not token.ended(tx.now) for token in tx.tokens())
+    if counting >= MOST_TOKENS:
+        raise Misuse(
+            f"there are {counting} tokens that count already",
+            hint="revoke some, or let them expire; nothing was changed",
+        )
     expires = None if seconds is None else tx.now + seconds
     if until is not None:
         expires = until if expires is None else min(expires, until)
@@ -58,7 +67,7 @@ def make_token(
         name=name,
         rights=rights,
         run=run,
-        labels=dict(labels or {}),
+        labels=labels,
         made=tx.now,
         by=by,
         parent=parent,

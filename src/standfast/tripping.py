@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from standfast import events as ev
 from standfast.guarding import Action, Trip, Watch
+from standfast.records import Channel, HeldBack
 from standfast.rows import RunDoc, Withheld
 
 if TYPE_CHECKING:
@@ -23,14 +24,20 @@ MOST_KEPT = 4096  # characters of what was held back; the event counts all of th
 _WHERE = {"text": "answer", "reasoning": "reasoning", "tool_call": "arguments for a tool"}
 
 
-def note_trips(session: Session, flight: Flight, watch: Watch, trips: Sequence[Trip]) -> bool:
-    """Record trips; True if the call must end here."""
-    guard = flight.call.guard
-    assert guard is not None
-    action: Action = "flag" if flight.id in session.row.doc.tripwire_ok else guard.action
-    held = "" if action == "flag" else "".join(text for _, text in watch.held())
+def must_end(session: Session, flight: Flight, trips: Sequence[Trip]) -> bool:
+    """Is one of them the last thing that is heard of the call?"""
+    return _action(session, flight) != "flag" and any(trip.open for trip in trips)
+
+
+def note_trips(
+    session: Session, flight: Flight, watch: Watch, trips: Sequence[Trip], said: Mapping[Channel, int]
+) -> None:
+    """Record trips, and ask for the stop that one of them means; `said`: where on each channel holding back began."""
+    action = _action(session, flight)
     for trip in trips:
         ending = action != "flag" and trip.open
+        texts = dict(watch.held()) if ending else {}
+        mine = texts.get(trip.channel, "")
         session.note(
             ev.TripwireTripped(
                 call=flight.id,
@@ -41,16 +48,26 @@ def note_trips(session: Session, flight: Flight, watch: Watch, trips: Sequence[T
                 end=trip.end,
                 action=action,
                 open=trip.open and not ending,
-                held_back=len(held),
-                digest=hashlib.sha256(held.encode()).hexdigest() if held else "",
+                held_back=len(mine),
+                held_from=said.get(trip.channel, 0) if mine else None,
+                digest=_digest(mine) if mine else "",
+                held_beside=[
+                    HeldBack(channel, said.get(channel, 0), len(text), _digest(text))
+                    for channel, text in texts.items()
+                    if channel != trip.channel
+                ],
                 attempt=flight.attempt,
+                take=flight.take,
             )
         )
         if ending:
-            session.change(_keeping(flight, trip, held[:MOST_KEPT]))
-            session.ask_stop("tripwire", _words(flight, trip, len(held)), [action, flight.id])
-            return True
-    return False
+            for channel, text in texts.items():
+                start = trip.start if channel == trip.channel else said.get(channel, 0)
+                kept = Withheld(flight.id, flight.attempt, channel, start, text[:MOST_KEPT])
+                session.change(_keeping(kept))
+            total = sum(map(len, texts.values()))
+            session.ask_stop("tripwire", _words(flight, trip, total), [action, flight.id])
+            return
 
 
 def note_excused(session: Session, flight: Flight, watch: Watch) -> None:
@@ -69,9 +86,19 @@ def close_at_once(session: Session, flight: Flight) -> None:
         raise asyncio.CancelledError("a tripwire has closed the stream")
 
 
-def _keeping(flight: Flight, trip: Trip, text: str) -> Callable[[RunDoc], None]:
+def _action(session: Session, flight: Flight) -> Action:
+    guard = flight.call.guard
+    assert guard is not None
+    return "flag" if flight.id in session.row.doc.tripwire_ok else guard.action
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _keeping(kept: Withheld) -> Callable[[RunDoc], None]:
     def change(doc: RunDoc) -> None:
-        doc.withheld = [*doc.withheld, Withheld(flight.id, flight.attempt, trip.channel, trip.start, text)]
+        doc.withheld = [*doc.withheld, kept]
 
     return change
 

@@ -11,7 +11,7 @@ from standfast.events import TextDelta
 from standfast.guarding import Watch
 from standfast.records import Channel
 from standfast.redaction import Stream
-from standfast.tripping import close_at_once, note_excused, note_trips
+from standfast.tripping import close_at_once, must_end, note_excused, note_trips
 
 if TYPE_CHECKING:
     import asyncio
@@ -77,8 +77,14 @@ class Voice:
         if text:
             self._let_out(flight, speech, text, channel)
         if trips := watch.trips():
-            self._write(flight, speech)  # the words come before what is said about them
-            if note_trips(self._session, flight, watch, trips):
+            ends = must_end(self._session, flight, trips)
+            # The words come before what is said about them; all of them, if these are the last.
+            if ends:
+                self.flush(flight)
+            else:
+                self._write(flight, speech)
+            note_trips(self._session, flight, watch, trips, speech.said)
+            if ends:
                 speech.watch, speech.tripped = None, True
                 close_at_once(self._session, flight)
 
@@ -98,7 +104,10 @@ class Voice:
         speech.said[channel] = offset + len(text)
         hub = self._session.env.hub
         if hub.heard:
-            hub.delta(self._session.row.id, TextDelta(flight.id, offset, text, channel))
+            hub.delta(
+                self._session.row.id,
+                TextDelta(flight.id, offset, text, channel, attempt=flight.attempt, take=flight.take),
+            )
         speech.unsaid.append((channel, text))
         speech.waiting += len(text)
         if speech.waiting >= FLUSH_CHARACTERS:
@@ -119,7 +128,7 @@ class Voice:
             for channel, text in watch.end():
                 self._let_out(flight, speech, text, channel)
             self.flush(flight)
-            note_trips(self._session, flight, watch, watch.trips())
+            note_trips(self._session, flight, watch, watch.trips(), speech.said)
             note_excused(self._session, flight, watch)
         self.flush(flight)
 
@@ -142,7 +151,14 @@ class Voice:
         for channel, text in speech.pieces():
             offset = speech.kept.get(channel, 0)
             self._session.note(
-                ev.TextFlushed(call=flight.id, offset=offset, text=text, attempt=flight.attempt, channel=channel)
+                ev.TextFlushed(
+                    call=flight.id,
+                    offset=offset,
+                    text=text,
+                    attempt=flight.attempt,
+                    channel=channel,
+                    take=flight.take,
+                )
             )
             speech.kept[channel] = offset + len(text)
         speech.unsaid.clear()

@@ -46,7 +46,10 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
         code = f"code of step {driver.s.step}"
         _name(tx, row, Residue(f"{code} is still running and blocks the event loop{unstored}", where))
         row.fence += 1
-        events: list[Event] = [ev.LeftBehind(what=f"{code} blocks the event loop{unstored}", where=where)]
+        events: list[Event] = [
+            *(flight.stream_ended("still_running") for flight in flights if flight.is_stream),
+            ev.LeftBehind(what=f"{code} blocks the event loop{unstored}", where=where),
+        ]
         events += finish_cancel(tx, row) if row.status == "cancelling" else settle_pause(tx, row)
         row.holder = None
         tx.save(row, events)

@@ -6,7 +6,7 @@ import { isObject } from "../patch";
 import type { Json, JsonValue } from "../types.gen";
 import { duration, money } from "../words";
 import { client, get, route, seconds, to, told } from "./state";
-import { At, Earlier, Effect, Value } from "./parts";
+import { At, Earlier, Effect, Value, Words } from "./parts";
 
 const STATE_MARK: { [state: string]: string } = {
   asking: "?", started: "▸", finished: "✓", failed: "!", cut: "–", in_doubt: "≈", denied: "×", approved: "✓",
@@ -67,14 +67,14 @@ function CallDetail({ run, call }: { run: WatchedRun; call: CallInfo }) {
         <dt>Times issued</dt><dd>{call.attempts}</dd>
         {usage && <><dt>Tokens</dt><dd>{usage.tokens}{usage.estimated && " (estimated)"}</dd><dt>Cost</dt><dd>{money(usage.cost)}</dd></>}
         {call.undo && <><dt>Undo</dt><dd>{call.undo}</dd></>}
-        {call.why && <><dt>Why</dt><dd>{call.why}</dd></>}
-        {call.note && <><dt>Note</dt><dd>{call.note}</dd></>}
+        {call.why && <><dt>Why</dt><dd><Words text={call.why} /></dd></>}
+        {call.note && <><dt>Note</dt><dd><Words text={call.note} /></dd></>}
         <dt>Id</dt><dd class="mono wrap">{call.id}</dd>
       </dl>
       {call.progress && <p><progress max="1" value={call.progress.fraction} aria-label="progress" /> {call.progress.text}</p>}
       <h4>Request</h4><Value value={call.args} />
       {call.error ? <><h4>Error</h4><pre class="value" tabIndex={0}>{call.error}</pre></> : call.state === "finished" && <><h4>Response</h4><Value value={call.result} /></>}
-      {(call.text || call.left > 0) && <><h4>What it said{call.state !== "finished" && " (partial)"}</h4><Earlier run={run.id} characters={call.left} /><pre class="value" tabIndex={0}>{call.text}</pre></>}
+      {(call.text || call.left > 0) && <><h4>What it said{call.state !== "finished" && " (partial)"}</h4><Earlier run={run.id} characters={call.left} /><pre class="value" tabIndex={0}><Words text={call.text} /></pre></>}
       {more && Object.keys(more).length > 0 && <details><summary>All the server knows of it</summary><Value value={more} /></details>}
     </article>
   );

@@ -1,4 +1,5 @@
 // Operators' halts: who holds what, why and since when; on the list and on the page of a run they hold.
+import { Words } from "./parts";
 import { signal, type Signal } from "@preact/signals";
 import type { Halt, RunView } from "../types.gen";
 import { client, get, say } from "./state";
@@ -51,7 +52,7 @@ export function Halts({ run }: { run?: RunView }) {
       {shown.map((h) => (
         <p key={h.id} class="halt">
           <b>Halted: {what(h)}</b>
-          <span class="grow">{h.reason}</span>
+          <span class="grow"><Words text={h.reason} /></span>
           <span class="muted">by {h.by || "somebody"} since <time dateTime={new Date(h.at * 1000).toISOString()}>{new Date(h.at * 1000).toLocaleString()}</time>{!run && h.runs > 0 ? `, holds ${h.runs}` : ""}{h.signature === "wrong" ? ", wrongly signed" : ""}</span>
           {operates && <button class="slim" onClick={() => void lift(h)} aria-label={`Lift the halt of ${what(h)}`}>Lift</button>}
         </p>

@@ -5,7 +5,7 @@ import type { Choice, Json, JsonValue, Need } from "../types.gen";
 import type { Verb } from "../wire";
 import { duration, sentence } from "../words";
 import { accepted, act, changes, client, seconds, to } from "./state";
-import { Value } from "./parts";
+import { Value, Words } from "./parts";
 
 const TITLES: { [kind: string]: string } = {
   approval: "Asks for approval", question: "Asks a question", doubt: "In doubt: did it happen?", stale: "The world has changed",
@@ -32,7 +32,7 @@ function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback
         <h2>{TITLES[need.kind] ?? `Needs you: ${need.kind.replace(/_/g, " ")}`}</h2>
         <span class="age">{waited > 1 && `for ${duration(waited)}`}{need.call && <> · <a href={to.call(run, need.call)}>the call</a></>}</span>
       </header>
-      <p class="asks">{need.text || "It waits for you."}</p>
+      <p class="asks"><Words text={need.text || "It waits for you."} /></p>
       {need.kind === "error" && traceback && <details><summary>Traceback</summary><pre class="value" tabIndex={0}>{traceback}</pre></details>}
       {!client.may("resolve") ? <p class="muted">Somebody with the right to resolve decides this; you have not got it.</p> : need.kind === "approval" ? <Approval run={run} need={need} />
         : need.kind === "question" ? <Question run={run} need={need} />

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import type { Status } from "../reduce";
 import type { JsonValue } from "../types.gen";
+import { plain } from "../odd";
 import { STATE_SHAPES, STATE_WORDS } from "../words";
 import { client } from "./state";
 
@@ -11,7 +12,7 @@ export function State({ status, why = "" }: { status: Status; why?: string }) {
     <span class={`state ${status}`}>
       <svg viewBox="0 0 16 16" aria-hidden="true"><path fill-rule="evenodd" d={STATE_SHAPES[status]} /></svg>
       <span class="word">{STATE_WORDS[status]}</span>
-      {why && <span class="why">{why}</span>}
+      {why && <span class="why"><Words text={why} /></span>}
     </span>
   );
 }
@@ -41,8 +42,13 @@ export function Effect({ effect }: { effect: string }) {
   return effect === "" ? null : <span class={`effect ${effect}`}>{effect}</span>;
 }
 
+/** Other people’s words: they turn nothing round but themselves, and hide nothing. */
+export function Words({ text }: { text: string }) {
+  return <bdi>{plain(text)}</bdi>;
+}
+
 export function By({ who }: { who: string | null }) {
-  return <b class="by">{who || "someone"}</b>;
+  return <b class="by"><Words text={who || "someone"} /></b>;
 }
 
 /** A page keeps only so much of what was said; the server has it all. */

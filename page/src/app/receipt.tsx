@@ -7,7 +7,8 @@ import type { CallRef, Json, JsonValue, Receipt as ReceiptOf } from "../types.ge
 import { nameOf } from "../telling";
 import { HANDS, TRIGGER_WORDS, duration, money, sentence, thousands } from "../words";
 import { act, get, say, to, told } from "./state";
-import { At, By, Effect, Value } from "./parts";
+import { At, By, Effect, Value, Words } from "./parts";
+import { Stops } from "./stops";
 
 export function Receipt({ run }: { run: WatchedRun }) {
   void told.value;
@@ -22,6 +23,7 @@ export function Receipt({ run }: { run: WatchedRun }) {
       {receipt ? <Details run={run} receipt={receipt} /> : <p class="muted">{run.view.status === "done" ? "It came to its end by itself; there was nothing to stop." : "No receipt."}</p>}
       {run.view.status === "done" && run.history.result !== undefined && <><h3>Result</h3>{typeof run.history.result === "string" ? <Markdown text={run.history.result} /> : <Value value={run.history.result} />}</>}
       {run.view.status === "failed" && <><h3>Error</h3><p>{run.view.error}</p>{run.view.traceback && <pre class="value" tabIndex={0}>{run.view.traceback}</pre>}</>}
+      <Stops run={run} />
       <GoOn run={run} receipt={receipt} />
     </div>
   );
@@ -32,7 +34,7 @@ function Details({ run, receipt }: { run: WatchedRun; receipt: ReceiptOf }) {
   return (
     <>
       <p class="lead">
-        {HANDS.includes(receipt.trigger) ? <><By who={receipt.by} /> <span class="muted">({TRIGGER_WORDS[receipt.trigger]})</span></> : <b>{sentence(TRIGGER_WORDS[receipt.trigger])}</b>} stopped it{receipt.reason && <>: “{receipt.reason}”</>}.
+        {HANDS.includes(receipt.trigger) ? <><By who={receipt.by} /> <span class="muted">({TRIGGER_WORDS[receipt.trigger]})</span></> : <b>{sentence(TRIGGER_WORDS[receipt.trigger])}</b>} stopped it{receipt.reason && <>: “<Words text={receipt.reason} />”</>}.
         {" "}{receipt.finished_steps} finished {receipt.finished_steps === 1 ? "step is" : "steps are"} kept.
         {" "}<b>{receipt.calls_after_cancel}</b> calls began after the stop.
       </p>
@@ -43,8 +45,8 @@ function Details({ run, receipt }: { run: WatchedRun; receipt: ReceiptOf }) {
         <dt>Used</dt><dd>{receipt.usage.calls} calls, {thousands(receipt.usage.input_tokens + receipt.usage.output_tokens)} tokens, {money(receipt.usage.cost)}</dd>
       </dl>
       <Group title="In flight when it stopped" items={receipt.in_flight.map((f) => <><CallName run={run.id} call={f.call} /> {outcome(f.outcome)}{f.tokens > 0 && <span class="muted"> {f.tokens} tokens{f.estimated && " (estimated)"}</span>}</>)} />
-      <Group title="Undone" items={receipt.undone.map((u) => <><CallName run={run.id} call={u.call} /> {outcome(u.outcome)}{u.reason && <span class="muted"> {u.reason}</span>}</>)} />
-      <Group title="Left behind" items={receipt.residue.map((r) => <><b>{r.what}</b> <span class="muted">{r.why}</span></>)} tone="no" />
+      <Group title="Undone" items={receipt.undone.map((u) => <><CallName run={run.id} call={u.call} /> {outcome(u.outcome)}{u.reason && <span class="muted"> <Words text={u.reason} /></span>}</>)} />
+      <Group title="Left behind" items={receipt.residue.map((r) => <><b><Words text={r.what} /></b> <span class="muted"><Words text={r.why} /></span></>)} tone="no" />
       <Group title="Effects kept" items={receipt.kept.map((k) => <CallName run={run.id} call={k} />)} />
       <Group title="Suspicious output" items={receipt.marks.map((m) => <>marked after {m.offset} characters of <a href={to.call(run.id, m.call)}>{nameOf(m.call)}</a></>)} tone="no" />
       {receipt.partial_output && <><h3>Partial output</h3><div class="partial"><Markdown text={receipt.partial_output} /></div></>}

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
 import { tell } from "../telling";
 import { to, told } from "./state";
-import { At, By } from "./parts";
+import { At, By, Words } from "./parts";
 
 const NOISE = new Set(["plan_changed", "usage_counted", "run_claimed"]);
 
@@ -19,7 +19,7 @@ export function Record({ run }: { run: WatchedRun }) {
         {shown.map(({ event, telling }) => (
           <li key={event.seq} class={telling.person ? "person" : ""}>
             <span class="mono muted seq">{event.seq}</span><At time={event.at} />
-            <span>{telling.person && <><By who={telling.by} /> </>}{telling.call ? <a href={to.call(run.id, telling.call)}>{telling.text}</a> : telling.text}</span>
+            <span>{telling.person && <><By who={telling.by} /> </>}{telling.call ? <a href={to.call(run.id, telling.call)}><Words text={telling.text} /></a> : <Words text={telling.text} />}</span>
           </li>
         ))}
       </ol>

@@ -8,6 +8,7 @@ import type { PlanItem } from "../types.gen";
 import { money, thousands } from "../words";
 import { Acting } from "./acting";
 import { Calls } from "./calls";
+import { Evidence } from "./evidence";
 import { Halts } from "./halts";
 import { Inspector } from "./inspector";
 import { Needs } from "./needs";
@@ -74,6 +75,7 @@ export function RunPage({ id }: { id: string }) {
           {view.parent && <a href={to.run(view.parent)}>parent run</a>}
           <span class="muted mono">{thousands(view.spent.input_tokens + view.spent.output_tokens)} tokens · {money(view.spent.cost)} · {view.spent.calls} calls</span>
           {client.shares && client.may("operator") && <Share run={id} />}
+          {client.may("forensics") && <Evidence run={id} />}
         </div>
         <Halts run={view} />
         <Needs run={id} needs={view.needs} traceback={view.traceback} />

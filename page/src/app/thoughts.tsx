@@ -6,7 +6,7 @@ import { ENDED } from "../reduce";
 import type { Json, MailView } from "../types.gen";
 import { duration } from "../words";
 import { accepted, act, changes, client, seconds, told } from "./state";
-import { At, By, Panel } from "./parts";
+import { At, By, Panel, Words } from "./parts";
 
 export function Frames({ run }: { run: WatchedRun }) {
   void told.value;
@@ -61,7 +61,7 @@ function MailLine({ mail }: { mail: MailView }) {
   return (
     <li class={mail.status}>
       <span class="meta"><By who={mail.by} /><span>{mail.kind}</span><At time={mail.at} /></span>
-      <span class="text">{mail.text}</span>
+      <span class="text"><Words text={mail.text} /></span>
       <span class="became">{became}</span>
     </li>
   );

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from standfast.cli.codes import Over
 from standfast.errors import Misuse, UnknownRun
@@ -25,6 +25,7 @@ from standfast.records import (
     RunView,
     Status,
 )
+from standfast.stop_records import StopRecord
 from standfast.transcripts import Said
 
 SHORTEST_ENDING = 3  # characters: ids that sort by time differ at their end
@@ -87,6 +88,10 @@ class Access(Protocol):
         """What the last stop did; None while nothing has been stopped and settled."""
         ...
 
+    async def stops(self, run: str) -> Sequence[StopRecord]:
+        """The record of each stop, oldest first."""
+        ...
+
     async def result(self, run: str) -> Any:
         """What the run came to; None before its end."""
         ...
@@ -119,6 +124,12 @@ class Access(Protocol):
 
     async def house(self, after: int = 0) -> Sequence[dict[str, Any]]:
         """The record of the house: refused attempts, tokens, halts, exports."""
+        ...
+
+    async def evidence(
+        self, run: str, file: IO[bytes], recipients: Sequence[str], children: bool, anchor: Sequence[str]
+    ) -> None:
+        """Write an evidence bundle of a run into the file; that it was taken is on record."""
         ...
 
     async def agents(self) -> Sequence[Json]:

@@ -62,6 +62,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "token": "tokens:token",
         "house": "tokens:house",
         "doctor": "doctor:doctor",
+        "evidence": "evidence:evidence",
         "verify": "verifying:verify",
         "forget": "forgetting:forget",
         "model": "model:model",

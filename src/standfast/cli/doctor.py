@@ -40,7 +40,7 @@ EXTRAS = {
     "anthropic": ("anthropic",),
     "mcp": ("mcp",),
     "local": ("xllamacpp",),
-    "evidence": ("cryptography",),
+    "evidence": ("cryptography", "pyrage"),
 }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json as loads
@@ -20,6 +20,7 @@ from standfast.codec import from_json
 from standfast.control import load
 from standfast.errors import Misuse, UnknownRun
 from standfast.events import Event, TextDelta
+from standfast.evidence.bundle import Wishes
 from standfast.handle import Handle
 from standfast.house_events import plain_house
 from standfast.json_values import is_object
@@ -40,6 +41,7 @@ from standfast.rights import Token, new_id, new_secret, rights_from
 from standfast.rows import CallRow
 from standfast.runtime import Runtime
 from standfast.shapes import agent_json
+from standfast.stop_records import StopRecord
 from standfast.stops import receipt
 from standfast.tokens import lifetime, make_token, revoke_token, token_json
 from standfast.transcripts import Said
@@ -118,6 +120,9 @@ class LocalAccess:
             return row.doc.receipt or receipt(tx, row, row.status)
 
         return self._runs.read(look)
+
+    async def stops(self, run: str) -> builtins.list[StopRecord]:
+        return builtins.list(await self.handle(run).stops())
 
     async def result(self, run: str) -> Any:
         self._there()
@@ -224,6 +229,14 @@ class LocalAccess:
     async def revoke_token(self, id: str) -> builtins.list[str]:  # noqa: A002
         self._there()
         return await self._runs.control(lambda tx: revoke_token(tx, id, by=self._by, route=ROUTE))
+
+    async def evidence(
+        self, run: str, file: IO[bytes], recipients: Sequence[str], children: bool, anchor: Sequence[str]
+    ) -> None:
+        self._there()
+        wishes: Wishes = {"recipients": recipients, "children": children, "anchor": anchor}
+        wishes |= {"by": self._by, "route": ROUTE}
+        await self._runs.write_evidence(file, run, **wishes)
 
     async def house(self, after: int = 0) -> builtins.list[dict[str, Any]]:
         self._there()

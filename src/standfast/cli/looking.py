@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
@@ -14,9 +15,11 @@ from standfast.cli.codes import Code, Unreachable
 from standfast.cli.options import Label, Place, reaching, run_argument, say_json
 from standfast.cli.pages import event_line, receipt_page, run_page, run_table, transcript_page
 from standfast.cli.saying import complain, tell
+from standfast.cli.stop_pages import stops_page
 from standfast.events import RunCancelled, RunDone, RunFailed, TextDelta
 from standfast.records import LIVE, Receipt, Status
-from standfast.shapes import event_json, receipt_json, said_json, view_json
+from standfast.shapes import event_json, receipt_json, said_json, stops_json, view_json
+from standfast.stop_records import StopRecord
 
 LOST_SECONDS = 60.0
 
@@ -81,22 +84,25 @@ def state(place: Place, run: str, step: int | None) -> None:
         return await access.state((await find(access, run)).id, step)
 
     body = place.do(look)
-    place.show(body, lambda: [json.dumps(body, indent=2, ensure_ascii=False)])
+    place.show(body, lambda: json.dumps(body, indent=2, ensure_ascii=False).split("\n"))
 
 
 @click.command()
 @run_argument
 @click.option("--wait", is_flag=True, help="Until the run has settled.")
+@click.option("--stops", is_flag=True, help="Instead: each stop so far, with its times and what had reached whom.")
 @reaching
-def receipt(place: Place, run: str, wait: bool) -> None:
+def receipt(place: Place, run: str, wait: bool, stops: bool) -> None:
     """Show what the last stop did: finished, aborted, undone, left behind."""
 
-    async def look(access: Access) -> Receipt | str:
+    async def look(access: Access) -> Receipt | str | Sequence[StopRecord]:
         view = await find(access, run)
+        if stops and not wait:
+            return await access.stops(view.id)
         while True:
             found = await access.receipt(view.id)
             if found is not None:
-                return found
+                return await access.stops(view.id) if stops else found
             view = await access.view(view.id)
             if not wait:
                 return f"{view.id} is {view.status}: nothing has been stopped and settled"
@@ -106,7 +112,10 @@ def receipt(place: Place, run: str, wait: bool) -> None:
     if isinstance(found, str):
         complain(found)
         raise click.exceptions.Exit(Code.REFUSED)
-    place.show(receipt_json(found), lambda: receipt_page(found))
+    if isinstance(found, Receipt):
+        place.show(receipt_json(found), lambda: receipt_page(found))
+    else:
+        place.show(stops_json(found), lambda: stops_page(found))
 
 
 @click.command()

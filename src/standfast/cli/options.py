@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 from standfast.cli import local, remote
 from standfast.cli.access import Access, Opened, matching
 from standfast.cli.codes import Unreachable
-from standfast.cli.saying import tell
+from standfast.cli.saying import tell, tell_json
 from standfast.errors import Misuse, StandfastError
 from standfast.records import Json
 
@@ -75,7 +75,7 @@ class Place:
 
 def say_json(body: Any) -> None:
     """One JSON value on a line of its own."""
-    tell(to_json(body, inf_nan_mode="null").decode())
+    tell_json(to_json(body, inf_nan_mode="null").decode())
 
 
 def _token(file: Path | None) -> str | None:

@@ -8,9 +8,9 @@ import http.client
 import ipaddress
 import json
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import IO, Any, cast
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from pydantic import ValidationError
@@ -31,11 +31,13 @@ from standfast.errors import (
 )
 from standfast.events import Event, MailReturned, PersonActed, RunCancelled, RunDone, RunFailed, TextDelta
 from standfast.records import ENDED, Accepted, Answer, Json, Receipt, Refused, RunView
-from standfast.shapes import answer_from, event_from, receipt_from, said_from, view_from
+from standfast.shapes import answer_from, event_from, receipt_from, said_from, stops_from, view_from
+from standfast.stop_records import StopRecord
 from standfast.transcripts import Said
 
 ENDINGS = (RunDone, RunCancelled, RunFailed)
 SECONDS = 30.0  # a server that says nothing for so long is not there
+MAKING_SECONDS = 300.0  # a bundle is made before its first byte is sent
 _KINDS: dict[str, type[StandfastError]] = {
     kind.__name__: kind for kind in (UnknownRun, UnknownAgent, WrongState, RunIdTaken, StoreBusy, CallFailed)
 }
@@ -94,6 +96,9 @@ class RemoteAccess:
             return None
         _raise_for(status, body)
         return receipt_from(body)
+
+    async def stops(self, run: str) -> builtins.list[StopRecord]:
+        return stops_from((await self._get(f"{_path(run)}/stops"))["stops"])
 
     async def result(self, run: str) -> Any:
         status, body = await self._ask("GET", f"{_path(run)}/result")
@@ -193,6 +198,15 @@ class RemoteAccess:
         _raise_for(status, body)
         return cast("builtins.list[str]", body["revoked"])
 
+    async def evidence(
+        self, run: str, file: IO[bytes], recipients: Sequence[str], children: bool, anchor: Sequence[str]
+    ) -> None:
+        if anchor:
+            raise Misuse("a server does not take the lines of an anchor", hint="give --anchor to standfast verify")
+        named: Json = {"recipients": list(recipients)} if recipients else {}  # else: as the server is set
+        body: Json = {**named, "children": children}
+        await asyncio.to_thread(self._download, f"{_path(run)}/evidence", body, file)
+
     async def house(self, after: int = 0) -> builtins.list[dict[str, Any]]:
         found: builtins.list[dict[str, Any]] = []
         while (page := await self._get("/api/house", {"after": after}))["last"] > after:
@@ -210,11 +224,11 @@ class RemoteAccess:
     async def _ask(self, method: str, path: str, body: Json | None = None) -> tuple[int, Any]:
         return await asyncio.to_thread(self._request, method, path, body)
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self, seconds: float = SECONDS) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=SECONDS, context=ssl.create_default_context())
-        return http.client.HTTPConnection(host, port, timeout=SECONDS)
+            return http.client.HTTPSConnection(host, port, timeout=seconds, context=ssl.create_default_context())
+        return http.client.HTTPConnection(host, port, timeout=seconds)
 
     def _headers(self) -> dict[str, str]:
         known = {"Authorization": f"Bearer {self._token}"} if self._token else {}
@@ -239,6 +253,27 @@ class RemoteAccess:
             raise Unreachable(
                 f"{self.where} does not answer as a standfast server ({response.status})", hint="check the address"
             ) from error
+
+    def _download(self, path: str, body: Json, file: IO[bytes]) -> None:
+        """The answer as it comes; all of it, or an error."""
+        connection = self._connection(MAKING_SECONDS)
+        headers = self._headers() | {"Content-Type": "application/json", "Accept": "application/zip"}
+        try:
+            connection.request("POST", self._url.path.rstrip("/") + path, to_json(body), headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                _raise_for(response.status, _problem(response.read()))
+            wanted = int(response.headers.get("content-length") or -1)
+            got = 0
+            while piece := response.read(1 << 18):
+                got += len(piece)
+                file.write(piece)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._lost(error) from error
+        finally:
+            connection.close()
+        if got != wanted:
+            raise self._lost(ConnectionError(f"{got} of {wanted} bytes came; nothing was kept"))
 
     @asynccontextmanager
     async def _stream(self, path: str) -> AsyncGenerator[Stream, None]:

@@ -102,13 +102,13 @@ async def _taken_up(
     if view.agent not in {one.name for one in agents}:
         raise Misuse(f"run {view.id} is of agent {view.agent!r}", hint="name the code of that agent: MODULE:AGENT")
     if ended(view.status):
-        complain("\n".join(answer_lines("resume", TooLate(view.status), view, access.options)))
+        complain(*answer_lines("resume", TooLate(view.status), view, access.options))
         raise click.exceptions.Exit(Code.TOO_LATE)
     args = {name: value for name, value in more.items() if value}
     if view.status in ("paused", "pausing"):
         answer = await access.verb(view.id, "resume", args)
         if not answer:
-            complain("\n".join(answer_lines("resume", answer, await access.view(view.id), access.options)))
+            complain(*answer_lines("resume", answer, await access.view(view.id), access.options))
             if not view.needs:
                 raise click.exceptions.Exit(Code.REFUSED)
     return runs.handle(view.id)

@@ -7,27 +7,35 @@ import sys
 from importlib import metadata
 
 from standfast.errors import StandfastError
+from standfast.odd_text import for_terminal, json_for_terminal
 
 
 def tell(text: str) -> None:
-    """A line of the answer."""
-    sys.stdout.write(f"{text}\n")
+    """A line of the answer. Words of models and strangers in it make no other line, and steer nothing."""
+    sys.stdout.write(f"{for_terminal(text)}\n")
     sys.stdout.flush()
 
 
-def complain(problem: StandfastError | str) -> None:
-    """What went wrong, and on a line of its own what to do about it."""
-    hint = problem.hint if isinstance(problem, StandfastError) else ""
+def tell_json(text: str) -> None:
+    """A JSON value, for programs."""
+    sys.stdout.write(f"{json_for_terminal(text)}\n")
+    sys.stdout.flush()
+
+
+def complain(problem: StandfastError | str, *more: str) -> None:
+    """What went wrong, and on lines of their own what there is to say beside it and what to do about it."""
+    hint = [f"  {problem.hint}"] if isinstance(problem, StandfastError) and problem.hint else []
     text = problem.message if isinstance(problem, StandfastError) else problem
     sys.stdout.flush()
-    sys.stderr.write(f"standfast: {text}\n" + (f"  {hint}\n" if hint else ""))
+    for line in (f"standfast: {text}", *more, *hint):
+        sys.stderr.write(f"{for_terminal(line)}\n")
     sys.stderr.flush()
 
 
 def complain_in_json(problem: StandfastError) -> None:
     """What went wrong, for programs: on stdout, where they read."""
     body = {"error": type(problem).__name__, "detail": problem.message, "hint": problem.hint}
-    tell(json.dumps(body, ensure_ascii=False))
+    tell_json(json.dumps(body, ensure_ascii=False))
 
 
 def version() -> str:

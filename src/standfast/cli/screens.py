@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Sequence
 from typing import Final, Protocol, TextIO
 
 from standfast.cli.words import Colour
+from standfast.odd_text import STEERING
 
 _CODES: Final[dict[Colour | None, str]] = {
     "red": "31",
@@ -21,13 +21,12 @@ _CODES: Final[dict[Colour | None, str]] = {
     "white": "37",
     "bright_black": "90",
 }
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 INDENT = "    "
 
 
 def harmless(text: str) -> str:
     """Text of agents and models without control characters: they must not steer the terminal."""
-    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\t", "    "))
+    return STEERING.sub("", text.replace("\r\n", "\n").replace("\t", "    "))
 
 
 class Screen(Protocol):

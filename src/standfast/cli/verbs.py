@@ -83,7 +83,7 @@ def tell_answer(place: Place, options: str, verb: str, done: tuple[Answer, RunVi
             for line in receipt_page(receipt) if receipt is not None else ():
                 tell(line)
         else:
-            complain("\n".join(lines))
+            complain(*lines)
     code = code_of_answer(answer)
     if code is not Code.OK:
         raise click.exceptions.Exit(code)

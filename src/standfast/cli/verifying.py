@@ -1,4 +1,4 @@
-"""`standfast verify`: is a store what was written, and who says so? Says what is proved and what is not."""
+"""`standfast verify`: is a store or a bundle what was written, and who says so? Says what is proved, and what not."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from standfast.cli.codes import Code, Unreachable
 from standfast.cli.options import say_json
 from standfast.cli.saying import tell
 from standfast.errors import Misuse
+from standfast.evidence.bundle_check import is_bundle, verify_bundle
 from standfast.evidence.report import Report, Verdict
 from standfast.evidence.store_check import trusted_keys, verify_store
 
@@ -26,18 +27,20 @@ SHOWN = 20  # runs that are as they should be, before the rest is only counted
     "key_files",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The public key you trust, as a file; again for one that came after it. [else the .pub beside the store]",
+    help="The public key you trust, as a file; again for one that came after it. [of a store: the .pub beside it]",
 )
 @click.option(
     "--anchor", type=click.Path(path_type=Path, dir_okay=False), help="The file in which checkpoints were anchored."
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def verify(file: Path, key_files: tuple[Path, ...], anchor: Path | None, as_json: bool) -> None:
-    """Follow every chain and signature of a store; 0 only if everything is proved. Changes nothing."""
+    """Follow every chain and signature of a store or an evidence bundle; 0 only if everything is proved."""
     click.get_current_context().meta["standfast.json"] = as_json
     if not file.exists():
-        raise Unreachable(f"there is no {file}", hint="give the file of a store")
-    report = verify_store(file, trusted_keys(key_files) if key_files else (), _lines(anchor))
+        raise Unreachable(f"there is no {file}", hint="give the file of a store, or a bundle")
+    keys = trusted_keys(key_files) if key_files else trusted_keys(()) if is_bundle(file) else ()
+    check = verify_bundle if is_bundle(file) else verify_store
+    report = check(file, keys, anchor_file(anchor))
     if as_json:
         findings = [asdict(one) for one in report.findings]
         say_json({"verdict": report.verdict, "words": report.words, "findings": findings, "not_proved": report.limits})
@@ -46,7 +49,8 @@ def verify(file: Path, key_files: tuple[Path, ...], anchor: Path | None, as_json
     raise click.exceptions.Exit(CODES[report.verdict])
 
 
-def _lines(anchor: Path | None) -> list[str] | None:
+def anchor_file(anchor: Path | None) -> list[str] | None:
+    """The lines of an anchor; Misuse if it cannot be read, or says nothing."""
     if anchor is None:
         return None
     try:

@@ -38,14 +38,10 @@ def follow_run(run: str, rows: Iterable[Row], wanted: Collection[int] = ()) -> C
             return chain
         try:
             content = digests(body, state) if gone is None else bytes(gone)
-            fits = type(seq) is int and seq > chain.seq and link(chain.head, seq, at, step, content) == hash_
-        except (TypeError, struct.error):
-            fits = False
-        if not fits:
-            chain.trouble = f"row {seq} does not fit the one before it"
+        except TypeError:
+            content = b""  # no row has this
+        if not follow_row(chain, seq, at, step, content, hash_):
             return chain
-        chain.seq, chain.head = seq, bytes(hash_)
-        chain.rows += 1
         if seq in wanted:
             chain.marks[seq] = chain.head
         if gone is not None:
@@ -54,6 +50,20 @@ def follow_run(run: str, rows: Iterable[Row], wanted: Collection[int] = ()) -> C
             for log, first, found in logged:
                 chain.logs.setdefault(log, {}).update(enumerate(found, first))
     return chain
+
+
+def follow_row(chain: Chain, seq: Any, at: Any, step: Any, content: bytes, hash_: Any) -> bool:
+    """Does this row, whose content has these digests, come next? Else the chain's trouble says which does not."""
+    try:
+        fits = type(seq) is int and seq > chain.seq and link(chain.head, seq, at, step, content) == hash_
+    except (TypeError, struct.error):
+        fits = False
+    if not fits:
+        chain.trouble = f"row {seq} does not fit the one before it"
+        return False
+    chain.seq, chain.head = seq, bytes(hash_)
+    chain.rows += 1
+    return True
 
 
 def _logged(body: bytes) -> list[tuple[str, int, list[str]]]:

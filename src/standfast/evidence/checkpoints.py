@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from standfast.abc import Tx
+from standfast.clock import boot_id
 from standfast.evidence.keys import Key
 from standfast.house_events import RunForgotten
-from standfast.leases import boot_id
 from standfast.rows import CheckpointRow
 
-FORMAT = 1
+FORMAT = 2  # 1 signed the names of all runs, so that nobody could be shown it without them; it is still read
 DOMAIN = b"standfast checkpoint\n"  # what is signed here is never mistaken for something else the key has signed
+_STOOD = b"standfast run stood\n"
 BEFORE_ALL = sha256(b"standfast checkpoints").hexdigest()
 _HOUSE_ROWS = 500
 
@@ -33,7 +34,27 @@ class Position:
 
 def hash_of(checkpoint: CheckpointRow) -> str:
     """What the next checkpoint and the anchors name it by: over all of it, the signature included."""
-    return sha256(b"".join(map(_raw, (checkpoint.key, checkpoint.signature, checkpoint.doc)))).hexdigest()
+    parts = (checkpoint.key, checkpoint.signature, signed_part(_raw(checkpoint.doc)))
+    return sha256(b"".join(map(_raw, parts))).hexdigest()
+
+
+def signed_part(doc: bytes) -> bytes:
+    """What is signed of a checkpoint: the same, each run by a hash of what is said of it.
+
+    So a checkpoint can be shown to somebody with one of its runs, and the others are not even named.
+    """
+    try:
+        said: Any = from_json(doc)
+        if said["format"] != FORMAT:
+            return doc
+        return to_json({**said, "runs": [stood_hash(one) for one in said["runs"]]})
+    except (KeyError, TypeError, ValueError):
+        return doc  # whoever reads it says so
+
+
+def stood_hash(one: Mapping[str, Any]) -> str:
+    """What stands for a run in what is signed; its head is a hash that nobody can guess, and so is this."""
+    return sha256(_STOOD + to_json([one[name] for name in ("run", "status", "seq", "head", "side")])).hexdigest()
 
 
 def _raw(part: object) -> bytes:
@@ -53,21 +74,21 @@ def position_of(checkpoint: CheckpointRow | None) -> Position:
     return Position(checkpoint.n, hash_of(checkpoint), place, house)
 
 
-def statement(tx: Tx, since: Position, why: str) -> bytes | None:
-    """Where everything stands that has moved since the last checkpoint; None if nothing has."""
+def statement(tx: Tx, since: Position, why: str, also: Collection[str] = ()) -> bytes | None:
+    """Where everything stands that has moved since the last checkpoint, and these runs; None if there is neither."""
     place = tx.last_record()
     after = since.place if since.place <= place else 0
     house, house_head = tx.house_head()
-    if place == after and house == since.house:
+    if place == after and house == since.house and not also:
         return None
-    numbers = {*tx.moved(after), *tx.numbers(_forgotten(tx, since.house))}
+    numbers = {*tx.moved(after), *tx.numbers([*_forgotten(tx, since.house), *also])}
     runs = [stood for n in sorted(numbers) if (stood := tx.stood(n)) is not None]
     return to_json(
         {
             "format": FORMAT,
             "n": since.n + 1,
             "at": tx.now,
-            "uptime": _uptime(),
+            "uptime": tx.uptime,
             "boot": boot_id(),
             "why": why,
             "previous": since.hash,
@@ -89,7 +110,7 @@ def statement(tx: Tx, since: Position, why: str) -> bytes | None:
 
 def signed(key: Key, n: int, at: float, doc: bytes) -> CheckpointRow:
     """The statement with the signature over it."""
-    return CheckpointRow(n, at, doc, key.public, key.sign(DOMAIN + doc))
+    return CheckpointRow(n, at, doc, key.public, key.sign(DOMAIN + signed_part(doc)))
 
 
 def _forgotten(tx: Tx, after: int) -> list[str]:
@@ -99,9 +120,3 @@ def _forgotten(tx: Tx, after: int) -> list[str]:
         after = events[-1].seq
         found += [event.run for event in events if isinstance(event, RunForgotten)]
     return found
-
-
-def _uptime() -> float:
-    """Seconds since the machine was started, which nobody can set back as they can the wall clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)

@@ -71,7 +71,10 @@ def load_or_make(store: str | os.PathLike[str]) -> Key:
     _need_cryptography()
     path = key_path(store)
     try:
+        signed_before = public_path(store).exists()  # asked first: who makes a key places it before its public half
         if not path.exists():
+            if signed_before:
+                raise _lost(path, public_path(store))
             _place(path, make().private_pem(), _PRIVATE_MODE)
         key = load(path)
         _publish(public_path(store), key)
@@ -81,6 +84,14 @@ def load_or_make(store: str | os.PathLike[str]) -> Key:
             hint=f"make its folder writable, or keep the key elsewhere with ${ENVIRONMENT}; runs go on unsigned",
         ) from error
     return key
+
+
+def _lost(path: Path, public: Path) -> KeyUnusable:
+    return KeyUnusable(
+        f"the signing key {path} is not there, and the store was signed with key {fingerprint(load_public(public))}"
+        " until now: no other one was made",
+        hint=f"restore it, or give its place in ${ENVIRONMENT}; to replace it, move {public} away and keep it",
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Key:

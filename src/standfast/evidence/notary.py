@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,16 +96,28 @@ class Notary:
     # --- in its thread --------------------------------------------------------------------------------
 
     def _watch(self) -> None:
+        last, begun = False, False
         while True:
-            last = self._ending.wait(LOOK_SECONDS)
             try:
-                self._look("close" if last else "")
+                first = not begun
+                if first:
+                    self._begin()
+                    begun = True
+                if last or not first:
+                    self._look("close" if last else "")
             except Exception as error:  # noqa: BLE001 - runs go on unsigned, and it is tried again
                 self._say(f"{type(error).__name__}: {error}", error)
             else:
                 self._say("")
             if last:
                 return
+            last = self._ending.wait(LOOK_SECONDS)
+
+    def _begin(self) -> None:
+        """Know which checkpoints were there before: each that comes now is anchored, however quick they come."""
+        assert self._store is not None
+        newest = self._store.read(lambda tx: tx.last_checkpoint()) if self._store.exists() else None
+        self._shown = 0 if newest is None else newest.n - 1
 
     def _look(self, why: str) -> None:
         store, key = self._store, self.key
@@ -145,12 +157,7 @@ class Notary:
 
     def _tell_anchors(self, tx: Tx) -> None:
         """Each checkpoint, whoever made it; of those made before this process the newest stands for all."""
-        if not self._shown:
-            newest = tx.last_checkpoint()
-            new = [] if newest is None else [newest]
-        else:
-            new = tx.checkpoints(self._shown)
-        for checkpoint in new:
+        for checkpoint in tx.checkpoints(self._shown):
             self._position = position_of(checkpoint)
             for one in self._anchors:
                 one.tell(checkpoint.n, checkpoint.at, hash_of(checkpoint))
@@ -165,13 +172,16 @@ class Notary:
                 log.error("standfast: the record is not being signed: %s", trouble, exc_info=unexpected)
 
 
-def checkpoint_now(store: Store, key: Key, why: str) -> CheckpointRow | None:
-    """A checkpoint of what has moved; None if nothing has. Of two at once, one is first and the other follows it."""
+def checkpoint_now(store: Store, key: Key, why: str, also: Collection[str] = ()) -> CheckpointRow | None:
+    """A checkpoint of what has moved, and of the runs `also`; None if there is neither.
+
+    Of two at once, one is first and the other follows it.
+    """
     for _ in range(TRIES):
 
         def look(tx: Tx) -> tuple[Position, bytes | None, float]:
             since = position_of(tx.last_checkpoint())
-            return since, statement(tx, since, why), tx.now
+            return since, statement(tx, since, why, also), tx.now
 
         since, doc, at = store.read(look)
         if doc is None:

@@ -36,6 +36,10 @@ class Report:
     def of(self, verdict: Verdict) -> list[Finding]:
         return [one for one in self.findings if one.verdict == verdict]
 
+    def is_broken(self) -> bool:
+        """Has something been found that contradicts it? Asked again and again while it is being checked."""
+        return any(one.verdict == "broken" for one in self.findings)
+
     @property
     def verdict(self) -> Verdict:
         found = {one.verdict for one in self.findings}

@@ -46,6 +46,20 @@ class Signing:
         else:
             self._notary.open(self._store, key)
 
+    def key(self) -> keys.Key:
+        """The key that signs for the store; KeyUnusable if this process cannot have it."""
+        if self._store.in_memory:
+            raise Misuse("a store in memory is gone with its process: there is nothing to sign", hint="give a file")
+        if self._notary is not None and self._notary.key is not None:
+            return self._notary.key
+        path = keys.key_path(self._store.path)
+        if not path.exists() and self._store.exists() and self._store.read(lambda tx: tx.last_checkpoint()) is not None:
+            raise KeyUnusable(
+                f"the signing key {path} is not there, and the store has signed checkpoints: no other one was made",
+                hint=f"restore it, or give its place in ${keys.ENVIRONMENT}; nothing was written",
+            )
+        return keys.load_or_make(self._store.path)
+
     def secret(self, purpose: bytes) -> bytes | None:
         """A secret that belongs to the store's key: the same for every process that has the key."""
         if self._notary is not None and self._notary.key is not None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json, to_json
 
-from standfast.evidence.checkpoints import BEFORE_ALL, DOMAIN, FORMAT, hash_of
+from standfast.evidence.checkpoints import BEFORE_ALL, DOMAIN, FORMAT, hash_of, signed_part
 from standfast.evidence.keys import fingerprint, verify_signature
 from standfast.evidence.report import Report
 from standfast.rows import CheckpointRow
@@ -31,9 +32,7 @@ class NamedHouse(BaseModel, extra="forbid", strict=True):
     side: str
 
 
-class Statement(BaseModel, extra="forbid", strict=True):
-    """What a checkpoint says."""
-
+class _Stated(BaseModel, extra="forbid", strict=True):
     format: int
     n: int
     at: float
@@ -42,8 +41,19 @@ class Statement(BaseModel, extra="forbid", strict=True):
     why: str
     previous: str
     place: int
-    runs: list[Named]
     house: NamedHouse
+
+
+class Statement(_Stated):
+    """What a checkpoint says."""
+
+    runs: list[Named]
+
+
+class Shown(_Stated):
+    """What is signed of a checkpoint, and may be shown to anybody: each run by a hash of what is said of it."""
+
+    runs: list[str]
 
 
 @dataclass(slots=True)
@@ -92,14 +102,16 @@ def _read(row: CheckpointRow, n: int, previous: str, keys: Collection[bytes]) ->
         return None, "it is not bytes"
     if keys and row.key not in keys:
         return None, f"it is signed with key {fingerprint(row.key)}, which is none of those you trust"
-    if not verify_signature(row.key, DOMAIN + row.doc, row.signature):
+    if not verify_signature(row.key, DOMAIN + signed_part(row.doc), row.signature):
         return None, "its signature does not fit"
     try:
         said = Statement.model_validate_json(row.doc)
     except ValidationError as error:
         return None, f"it cannot be read: {error.error_count()} fields are not what they should be"
-    if said.format != FORMAT:
+    if said.format not in (1, FORMAT):
         return None, f"its format {said.format} is not known here"
+    if to_json(from_json(row.doc)) != row.doc:
+        return None, "it is not written as it was signed"
     if (said.n, said.at) != (row.n, row.at):
         return None, "its number or time is not the one that was signed"
     if said.previous != previous:

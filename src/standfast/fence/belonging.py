@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from standfast.codec import to_json
 from standfast.context import current_call
 from standfast.errors import RequestCut, RequestRefused
-from standfast.flight import Flight, Heard, Outcome
+from standfast.flight import Flight, Outcome
 from standfast.passage import Door, current_door, end
 from standfast.records import Json
 
@@ -124,7 +124,7 @@ class Request:
         """A piece of the body has come."""
         self.came += len(chunk)
         if self._door is not None and self._flight is not None:
-            self._flight.heard = Heard(last_byte_at=self._flight.session.env.store.now())
+            self._flight.byte_came()
 
     def came_whole(self, response: Any) -> bool:
         """A response that a transport had ready, from a cache, say, will not be read or closed: it is over now."""

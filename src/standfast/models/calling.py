@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from standfast import arguments
 from standfast.abc import Priced, Provider
 from standfast.codec import canonical, to_json
-from standfast.context import ModelContext, current_call
+from standfast.context import ModelContext, current_call, run_salt
 from standfast.errors import Misuse, NotStorable, OutsideACall
 from standfast.log import Log
 from standfast.records import Json
@@ -84,7 +84,7 @@ class Model:
                 "model": self.name,
                 "messages": _shown_log(now),
                 "tools": [one.name for one in offered],
-                "system": _digest(system.encode()) if system else "",  # instructions are no part of the record
+                "system": _salted(system) if system else "",  # instructions are no part of the record
                 "options": options,
             }
             raw = canonical(to_json(asked))
@@ -296,6 +296,11 @@ def _shown_log(log: Sequence[Any]) -> Json:
     if sum(map(len, added)) <= SHOWN_BYTES:
         return {"log": where, "added": [from_json(body) for body in added]}
     return {"log": where, "count": len(log), "digest": _digest(*added)}
+
+
+def _salted(system: str) -> str:
+    """The same for the same instructions in one run; nobody who guesses them can try it out on the record."""
+    return _digest(run_salt.get().encode(), system.encode())
 
 
 def _digest(*parts: bytes) -> str:

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
+from standfast.context import ModelContext, current_call
+
 AHEAD = 256  # events that the thread may read before somebody takes them
 HOLD_OUT = 10.0  # seconds; longer than the runtime waits before it names what does not end
 
@@ -129,6 +131,9 @@ class SyncStream:
         self._tell(self._news)
 
     def _put(self, event: Any) -> bool:
+        call = current_call.get()
+        if call is not None:
+            cast("ModelContext", call).byte_came()  # also of what nobody will take any more
         with self._lock:
             self._lock.wait_for(lambda: self._cut or len(self._events) < AHEAD)
             if self._cut:

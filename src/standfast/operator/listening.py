@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,7 +63,7 @@ class Listening:
         self._server = server  # the process it was started by: without it, it leaves when nobody drives
         self._tell = tell
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="standfast-operator")
-        self._open = 0
+        self._open: Counter[str] = Counter()  # by the way they came: strangers at the port keep nobody from the socket
         self._inode = 0
         self._leaving = asyncio.Event()
         self._alone_since: float | None = None
@@ -164,10 +165,11 @@ class Listening:
     # --- who asks -----------------------------------------------------------------------------------------
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        way = "port" if writer.get_extra_info("socket").family != socket.AF_UNIX else "socket"
+        self._open[way] += 1
         try:
             writer.write(b" ")  # a sign of life: who asks need not wait for a process that is frozen
-            if self._open > MOST_CONNECTIONS:
+            if self._open[way] > MOST_CONNECTIONS:
                 answer = failed(NoOperator("too many connections", hint="try again, or halt straight on the store"))
             else:
                 answer = await self._answer(reader, writer)
@@ -177,7 +179,7 @@ class Listening:
         except (OSError, TimeoutError):
             log.info("standfast: who asked the operator has gone, or does not read")
         finally:
-            self._open -= 1
+            self._open[way] -= 1
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Json:

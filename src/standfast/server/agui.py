@@ -7,7 +7,10 @@ stream changes nothing about the run, and controls are the verbs of the API.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections import Counter
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -26,11 +29,13 @@ from standfast.server.agui_input import Answer, RunInput
 from standfast.server.feeds import Watch
 from standfast.server.handlers import body_of
 from standfast.server.problems import Problem, problem_of
+from standfast.server.reach import Piece, Visitor, program_of
 from standfast.server.reading import Filter
 from standfast.server.sse import Stream
 from standfast.server.surface import Surface, parsed
-from standfast.server.wire import encode
-from standfast.shapes import event_json, view_json
+from standfast.server.verbs import LONGEST_KEY
+from standfast.server.wire import encode, told_json
+from standfast.shapes import view_json
 
 THREAD: Final = "agui.thread"
 FIRST: Final = "agui.message"  # the message a run began with
@@ -43,7 +48,7 @@ async def run_agent(surface: Surface, actor: Actor, request: Request) -> Respons
     given = parsed(RunInput, await body_of(request), None)
     known = await _of_thread(surface, actor, agent, given.thread_id)
     if known is not None and (known.status not in ENDED or known.id == given.run_id):
-        return await _go_on(surface, actor, given, known)
+        return await _go_on(surface, actor, given, known, program_of(request))
     if agent not in {each["name"] for each in await surface.agents(actor)}:
         raise Problem(404, f"no agent {agent[:100]!r} is known here", "GET /api/agents shows those there are")
     start = {
@@ -53,7 +58,7 @@ async def run_agent(surface: Surface, actor: Actor, request: Request) -> Respons
         "labels": {THREAD: given.thread_id, **({FIRST: first} if (first := given.last_words) else {})},
     }
     view = await surface.start(actor, start)
-    return _stream(surface, actor, given, view["id"], 0)
+    return _stream(surface, actor, given, view["id"], 0, program_of(request))
 
 
 async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
@@ -64,7 +69,7 @@ async def attach(surface: Surface, actor: Actor, request: Request) -> Response:
         view = await surface.reader.view(run)
     except StandfastError as error:
         raise problem_of(error, run) from error
-    return await _go_on(surface, actor, given, view)
+    return await _go_on(surface, actor, given, view, program_of(request))
 
 
 async def _of_thread(surface: Surface, actor: Actor, agent: str, thread: str) -> RunView | None:
@@ -88,19 +93,40 @@ async def _state(surface: Surface, actor: Actor, agent: str, given: RunInput, *,
     return {field: words} | ({"log": given.conversation} if "log" in schema["properties"] else {})
 
 
-async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView) -> Response:
+async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView, program: str) -> Response:
     """Answer what the run waits for, hand it new words, and stream from there."""
     after = 0 if view.status in ENDED or view.id == given.run_id else view.seq
-    for answer in given.resume or ():
-        for verb, args in _verbs(view, answer):
-            key = f"agui:{given.run_id}:{answer.interrupt_id}:{verb}"
-            await surface.verb(actor, verb, view.id, {**args, "request_id": key})
+    await _resume(surface, actor, given, view)
     words = given.last_words
     if not given.resume and words and words != view.labels.get(FIRST) and view.status not in ENDED:
         # by its own id: words that were handed over before are not said again
-        args = {"text": given.messages[-1].text, "request_id": f"agui:{view.id}:{words}"}
+        args = {"text": given.messages[-1].text, "request_id": _key(f"agui:{view.id}:{words}")}
         await surface.verb(actor, "message", view.id, args)
-    return _stream(surface, actor, given, view.id, after)
+    return _stream(surface, actor, given, view.id, after, program)
+
+
+async def _resume(surface: Surface, actor: Actor, given: RunInput, view: RunView) -> None:
+    """Every answer is understood before the first is given: one that makes no sense leaves everything as it was."""
+    answers = given.resume or []
+    twice = [id_ for id_, count in Counter(answer.interrupt_id for answer in answers).items() if count > 1]
+    if twice:
+        detail = f"{twice[0][:100]!r} is answered more than once; nothing was changed"
+        raise Problem(422, detail, "send one answer for each interrupt", run=view.id)
+    meant = [(answer.interrupt_id, verb, args) for answer in answers for verb, args in _verbs(view, answer)]
+    for taken, (interrupt, verb, args) in enumerate(meant):
+        key = _key(f"agui:{given.run_id}:{interrupt}:{verb}")
+        try:
+            await surface.verb(actor, verb, view.id, {**args, "request_id": key})
+        except Problem as problem:
+            if taken:
+                problem.detail += f"; answers before it were taken: {taken}"
+                problem.more["taken"] = taken
+            raise
+
+
+def _key(text: str) -> str:
+    """A request id of what may be long: clients choose the ids of their runs, messages and interrupts."""
+    return text if len(text) <= LONGEST_KEY else f"agui:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
@@ -132,12 +158,16 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     if kind == "doubt":
         told = payload if is_object(payload) else {"decision": payload}
         return [("resolve", {"call_id": call, **told})]
-    if payload is None:  # resolved, and nothing else: the first choice is the one that goes on
-        payload = need["choices"][0]
-    verbs = [each["verb"] for each in need["choices"]]
+    choices = need["choices"]
+    if payload is None and choices:  # resolved, and nothing else: the first choice is the one that goes on
+        payload = choices[0]
+    verbs = [each["verb"] for each in choices]
     if not is_object(payload) or payload.get("verb") not in verbs:
         raise _unclear(view, answer, f"send one of its choices: {', '.join(verbs)}")
-    return [(str(payload["verb"]), dict(payload.get("args") or {}))]
+    args: Any = payload.get("args") or {}
+    if not is_object(args):
+        raise _unclear(view, answer, "args are an object")
+    return [(str(payload["verb"]), dict(args))]
 
 
 def _unclear(view: RunView, answer: Answer, hint: str) -> Problem:
@@ -146,30 +176,32 @@ def _unclear(view: RunView, answer: Answer, hint: str) -> Problem:
     )
 
 
-def _stream(surface: Surface, actor: Actor, given: RunInput, run: str, after: int) -> Response:
+def _stream(surface: Surface, actor: Actor, given: RunInput, run: str, after: int, program: str) -> Response:
     def farewell(why: str) -> bytes:
         return _line({"type": "RUN_ERROR", "message": why, "code": "Ended"})
 
-    return Stream(_told(surface, given, run, after), actor, farewell)
+    who = Visitor(actor.name, "agui", program)
+    return Stream(surface, _told(surface, given, run, after, who), actor, farewell)
 
 
-async def _told(surface: Surface, given: RunInput, run: str, after: int) -> AsyncGenerator[bytes]:
+async def _told(surface: Surface, given: RunInput, run: str, after: int, who: Visitor) -> AsyncGenerator[bytes]:
     news = asyncio.Event()
-    watch = await surface.feeds.watch(run, after, news.set)
+    watch = await surface.feeds.watch(run, after, news.set, who)
     saying = Saying(given.thread_id, given.run_id, run, given.known)
     try:
         yield _line(saying.started())
         for line in saying.recall(await _before(surface, run, after) if after else []):
-            yield _line(line)
+            yield _text_line(line, saying, watch)
         while not surface.feeds.closing.is_set():
             news.clear()
             while told := await surface.feeds.next_events(watch):
                 for one in told:
                     for line in saying.event(from_json(one.json)):
-                        yield _line(line)
+                        yield _text_line(line, saying, watch)
+                    watch.client.event(one.seq)
             while watch.deltas:
                 for line in saying.delta(watch.deltas.popleft()):
-                    yield _line(line)
+                    yield _text_line(line, saying, watch)
             ending = await _ending(surface, saying, watch, run)
             for line in ending:
                 yield _line(line)
@@ -213,8 +245,18 @@ async def _before(surface: Surface, run: str, after: int) -> list[dict[str, Any]
         rows = tx.record(load(tx, run).n, max(0, after - RECALLED), RECALLED)
         return [event for _, events in rows for event in events if event.seq <= after]
 
-    return [event_json(event) for event in await surface.reader.read(look)]
+    return [told_json(event) for event in await surface.reader.read(look)]
 
 
 def _line(event: dict[str, Any]) -> bytes:
     return b"data: %s\n\n" % encode(event)
+
+
+def _text_line(line: dict[str, Any], saying: Saying, watch: Watch) -> bytes:
+    """A line, and how far its text goes."""
+    span, saying.spoken = saying.spoken, None
+    if span is None:
+        return _line(line)
+    client = watch.client
+    text = partial(client.text, span.call, span.attempt, span.take, span.channel, span.start, span.end - span.start)
+    return Piece.of(_line(line), text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from standfast.events import TextDelta
-from standfast.records import ENDED
+from standfast.records import ENDED, Channel, Span
 from standfast.server.wire import encode
 
 PROTOCOL_VERSION: Final = "1.0"
@@ -61,6 +61,7 @@ class Saying:
         self._ended: dict[str, None] = {}
         self._last: dict[str, Any] = {}
         self.stopped = True  # until it is seen to go on
+        self.spoken: Span | None = None  # the text in the last line
 
     def started(self) -> Line:
         """RUN_STARTED, with the version that is spoken."""
@@ -81,9 +82,9 @@ class Saying:
         if delta.call_id not in self._attempts:
             self._early.append(delta)
         else:
-            yield from self._text(delta.call_id, delta.channel, delta.offset, delta.text, durable=False)
+            yield from self._text(delta.call_id, delta.channel, delta.offset, delta.text, delta.take, durable=False)
 
-    def _text(self, call: str, channel: str, offset: int, text: str, *, durable: bool) -> Iterator[Line]:
+    def _text(self, call: str, channel: Channel, offset: int, text: str, take: int, *, durable: bool) -> Iterator[Line]:
         speech = self._speech.get((call, channel))
         if speech is None:
             message = f"{call}.{self._attempts[call]}.{channel}"
@@ -100,7 +101,8 @@ class Saying:
             return  # lost on the way, or told already: the record has it
         if not speech.open:
             yield from self._open(speech)
-        speech.emitted += len(new)
+        start, speech.emitted = speech.emitted, speech.emitted + len(new)
+        self.spoken = Span(call, self._attempts[call], take, channel, start, speech.emitted)
         kind = "TEXT_MESSAGE_CONTENT" if channel == "text" else "REASONING_MESSAGE_CONTENT"
         yield {"type": kind, "messageId": speech.message, "delta": new}
 
@@ -180,7 +182,8 @@ class Saying:
                 if event["channel"] in SPOKEN:
                     if call not in self._attempts:
                         self._join(call, event)
-                    yield from self._text(call, event["channel"], event["offset"], event["text"], durable=True)
+                    said = (event["channel"], event["offset"], event["text"], event.get("take", 0))
+                    yield from self._text(call, *said, durable=True)
             case "run_claimed":
                 self._steps = event["step"]
             case "call_started":

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
+from standfast.arguments import LONGEST_LABEL
 from standfast.json_values import fingerprint
 from standfast.server.agui_events import Known
 
@@ -64,7 +65,9 @@ class RunInput(_Model):
         last = self.messages[-1] if self.messages else None
         if last is None or last.role != "user":
             return ""
-        return last.id or fingerprint([len(self.messages), last.text])  # words without an id are words too
+        if last.id and len(last.id) <= LONGEST_LABEL:
+            return last.id
+        return fingerprint([len(self.messages), last.text, last.id])  # words without an id are words too
 
     @property
     def conversation(self) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from standfast.errors import StandfastError
+from standfast.evidence.sealing import recipients_from
 from standfast.runtime import Runtime
 from standfast.server import agui, sse
 from standfast.server.actors import Actor, Who
@@ -21,11 +22,12 @@ from standfast.server.guard import Guard, Rules, route_of
 from standfast.server.handlers import answer
 from standfast.server.openapi import document
 from standfast.server.operations import OPERATIONS, Handler
-from standfast.server.problems import Problem, problem_of
+from standfast.server.problems import Problem, failed, problem_of
 from standfast.server.rights import ROUTES, VERBS
 from standfast.server.socket import page_socket
 from standfast.server.static import page_routes
 from standfast.server.surface import Surface, Workers
+from standfast.server.verbs import LONGEST_ID
 
 
 def control_app(
@@ -35,15 +37,18 @@ def control_app(
     rules: Rules | None = None,
     workers: Workers | None = None,
     routes: Sequence[BaseRoute] = (),
+    evidence_for: Sequence[str] = (),
 ) -> Starlette:
     """Every verb and every event of a runtime's runs over HTTP, for whoever `who` knows; nobody else gets in.
 
     Mount it into your own Starlette or FastAPI app: `Mount("/agents", control_app(runs, who=who))`. It needs no
     lifespan. `await app.state.surface.close()` tells open pages and streams to go before your server does.
+    `evidence_for` are age public keys for which the instructions of agents are sealed into evidence bundles.
     """
     rules = rules or Rules()
     surface = Surface(runs, workers)
     surface.shares = rules.has_login
+    surface.evidence_for = recipients_from(evidence_for)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -83,6 +88,10 @@ def _endpoint(surface: Surface, handler: Handler, name: str) -> Callable[[Reques
     assert name in ROUTES or name in VERBS, f"{name} is in no table of rights"
 
     async def endpoint(request: Request) -> Response:
+        for given in request.path_params.values():
+            if len(given) > LONGEST_ID:
+                problem = Problem(404, f"there is nothing called {given[:100]!r}...", "names are shorter")
+                raise surface.refused(request.state.actor, name, request.path_params.get("id"), problem)
         surface.allow(request.state.actor, name, request.path_params.get("id"))
         return await handler(surface, request.state.actor, request)
 
@@ -103,8 +112,7 @@ async def _told(request: Request, error: Exception) -> Response:
 
 async def _failed(_: Request, error: Exception) -> Response:
     """Our own fault: said as a problem, and the traceback is in the log."""
-    hint = "see the server's log; runs are not touched by it"
-    return Problem(500, f"the server failed: {type(error).__name__}", hint).response()
+    return failed(error).response()
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from standfast.server.limits import TOKEN
+from standfast.errors import Misuse
+from standfast.server.limits import HALT_TOKEN, NOTIFY, TOKEN
 from standfast.server.serving import Settings
 from standfast.server.serving import serve as serve_until_stopped
 
@@ -26,7 +27,6 @@ from standfast.server.serving import serve as serve_until_stopped
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that drive.")
-@click.option("--token", hidden=True, help="The token; every process of this machine can read it there.")
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -37,7 +37,12 @@ from standfast.server.serving import serve as serve_until_stopped
 @click.option("--insecure-bind", is_flag=True, help="Listen beyond this machine without TLS.")
 @click.option("--allow-host", multiple=True, help="Another name this server answers to.")
 @click.option("--allow-origin", multiple=True, help="Another origin whose pages may act here.")
-@click.option("--notify", metavar="CMD|URL", help="Called once for each thing that needs someone.")
+@click.option(
+    "--notify",
+    metavar="CMD|URL",
+    envvar=NOTIFY,
+    help="Called once for each thing that needs someone. An address that is a secret belongs into $STANDFAST_NOTIFY.",
+)
 @click.option(
     "--halt-port",
     type=click.IntRange(0, 65535),
@@ -48,6 +53,12 @@ from standfast.server.serving import serve as serve_until_stopped
     multiple=True,
     metavar="file:PATH|syslog|cmd:COMMAND",
     help="Where the hash of each signed checkpoint is kept, outside the store; may be given again.",
+)
+@click.option(
+    "--evidence-for",
+    multiple=True,
+    metavar="age1...",
+    help="Whoever holds this age key can read the agents' instructions in evidence bundles; may be given again.",
 )
 @click.option("--lease", type=click.FloatRange(min=1), default=10.0, show_default=True, help="Seconds of a lease.")
 @click.option(
@@ -63,7 +74,6 @@ def serve(
     port: int,
     host: str,
     workers: int,
-    token: str | None,
     token_file: Path | None,
     certfile: Path | None,
     keyfile: Path | None,
@@ -73,16 +83,12 @@ def serve(
     notify: str | None,
     halt_port: int | None,
     anchor: tuple[str, ...],
+    evidence_for: tuple[str, ...],
     lease: float,
     stop_deadline: float,
 ) -> None:
     """Serve the controls of all runs in a store; drive those of the agents that are named."""
-    if token is not None:
-        click.echo("standfast: every process can read --token; use --token-file or $STANDFAST_TOKEN", err=True)
-    elif token_file is not None:
-        token = token_file.read_text(encoding="utf-8").strip()
-    else:
-        token = os.environ.get(TOKEN) or None
+    token = _token_in(token_file) if token_file is not None else os.environ.get(TOKEN) or None
     settings = Settings(
         store=store,
         agents=agents,
@@ -97,10 +103,20 @@ def serve(
         allow_origins=allow_origin,
         notify=notify,
         halt_port=halt_port,
-        halt_token=os.environ.get("STANDFAST_HALT_TOKEN") or None,
+        halt_token=os.environ.get(HALT_TOKEN) or None,
         anchors=anchor,
+        evidence_for=evidence_for,
         lease_seconds=lease,
         stop_seconds=stop_deadline,
         tell=click.echo,
     )
     asyncio.run(serve_until_stopped(settings))
+
+
+def _token_in(file: Path) -> str:
+    """Never from the command line, where every process could read it."""
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        hint = "give a file with the token in it, and nothing else; nothing was started"
+        raise Misuse(f"the token file {file} cannot be read: {error}", hint=hint) from error

@@ -22,9 +22,11 @@ from standfast.events import Event, TextDelta
 from standfast.hub import Waiter
 from standfast.records import ENDED
 from standfast.runtime import Runtime
+from standfast.server.reach import Client, Visitor
 from standfast.server.reading import Filter, Reader
-from standfast.server.wire import encode
-from standfast.shapes import event_json, view_json
+from standfast.server.telling import Tellings, Told
+from standfast.server.wire import encode, span_of, told_json
+from standfast.shapes import view_json
 from standfast.views import readable_view
 
 log = logging.getLogger("standfast")
@@ -34,24 +36,17 @@ VIEW_GAP = 0.1
 LIST_GAP = 0.25
 STALE = 1.0  # what a run waits for is told in seconds: looked at again this often while it is live
 RECENT = 1_000  # events of a run that are kept for those who are nearly up to date
+RECENT_BYTES = 4_000_000
 MOST_DELTAS = 500
 AT_ONCE = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An event as it goes over the wire."""
-
-    seq: int
-    type: str
-    json: bytes
 
 
 class Watch:
     """One reader's place in one run."""
 
-    def __init__(self, tail: Tail, after: int, poke: Callable[[], None]) -> None:
+    def __init__(self, tail: Tail, client: Client, after: int, poke: Callable[[], None]) -> None:
         self.tail = tail
+        self.client = client  # what was handed over; `after` is what was taken to be
         self.after = after
         self.poke = poke
         self.seen_view = 0  # which version of the view it was shown
@@ -82,8 +77,19 @@ class Tail:
     view_version: int = 0
     viewed_at: float = 0.0
     view_due: bool = True
-    recent: deque[Told] = field(default_factory=lambda: deque[Told](maxlen=RECENT))
+    recent: deque[Told] = field(default_factory=deque[Told])
+    recent_bytes: int = 0
     watches: set[Watch] = field(default_factory=set[Watch])
+
+    def keep(self, told: list[Told]) -> None:
+        """For those who are nearly up to date; a few large events push the older ones out."""
+        for one in told:
+            if len(self.recent) == RECENT:
+                self.recent_bytes -= len(self.recent.popleft().json)
+            self.recent.append(one)
+            self.recent_bytes += len(one.json)
+        while self.recent_bytes > RECENT_BYTES and self.recent:
+            self.recent_bytes -= len(self.recent.popleft().json)
 
     def poke(self) -> None:
         for watch in self.watches:
@@ -118,6 +124,7 @@ class Feeds:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = True
         self.closing = asyncio.Event()
+        self.tellings = Tellings(runs, reader)
         self.trouble = ""
 
     @property
@@ -128,13 +135,13 @@ class Feeds:
 
     # --- watching one run -----------------------------------------------------------------------------
 
-    async def watch(self, run: str, after: int, poke: Callable[[], None]) -> Watch:
+    async def watch(self, run: str, after: int, poke: Callable[[], None], who: Visitor) -> Watch:
         """Follow a run from a place in its record; UnknownRun if there is none."""
         tail = self._tails.get(run)
         if tail is None:
             n, seq, ended = await self._reader.read(lambda tx: _place(tx, run))
             tail = self._tails.setdefault(run, Tail(run, n, seq, ended))
-        watch = Watch(tail, after, poke)
+        watch = Watch(tail, self.tellings.enter(who, run, after), after, poke)
         tail.watches.add(watch)
         tail.view_due = True
         self._begin()
@@ -143,8 +150,14 @@ class Feeds:
     def unwatch(self, watch: Watch) -> None:
         """Nobody reads it any more."""
         watch.tail.watches.discard(watch)
-        if not watch.tail.watches and self._tails.get(watch.tail.run) is watch.tail:
-            del self._tails[watch.tail.run]
+        self.tellings.leave(watch.client)
+        self._let_go(watch.tail)
+
+    def _let_go(self, tail: Tail) -> None:
+        """Nobody watches a run, and nobody who left is remembered: it is no longer followed."""
+        if not tail.watches and self._tails.get(tail.run) is tail and not self.tellings.lingers(tail.run):
+            del self._tails[tail.run]
+            self.tellings.forget(tail.run)
 
     async def next_events(self, watch: Watch, limit: int = AT_ONCE) -> list[Told]:
         """What this reader has not been given yet, in order, and its place moves behind it."""
@@ -237,12 +250,16 @@ class Feeds:
 
         for tail, told, view, ended in await self._reader.read(look):
             self._tell(tail, told, view, ended, now)
+        for tail in tails:
+            self._let_go(tail)
 
     def _tell(self, tail: Tail, told: list[Told], view: tuple[bytes, bytes] | None, ended: bool, now: float) -> None:
         news = bool(told)
         if told:
-            tail.recent.extend(told)
+            tail.keep(told)
             tail.seq = told[-1].seq
+            for one in told:
+                self.tellings.notice(tail.run, one)
             self._reader.forget(tail.run)
         tail.view_due = view is None and (news or tail.view_due)
         tail.ended = ended
@@ -259,7 +276,11 @@ class Feeds:
         now = time.monotonic()
         due = [each for each in self._listings.values() if now - each.read_at >= LIST_GAP] if self._changed else []
         for listing in due:
-            views = await self._reader.found(listing.wanted)
+            try:
+                views = await self._reader.found(listing.wanted)
+            except StoreDamaged as error:  # of one run: whoever asks for others is told of them
+                self._report(error)
+                continue
             listing.read_at = now
             bodies = [view_json(view) for view in views]
             key = b"\n".join(map(view_key, bodies))
@@ -290,7 +311,7 @@ def _news(tx: Tx, tail: Tail, now: float, wall: float, doing: str) -> _News | No
     """What is new in one run; one that cannot be read says so, and hides no other."""
     try:
         told = _told(tx, tail.run, tail.n, tail.seq, AT_ONCE, None)
-        stale = not tail.ended and now - tail.viewed_at >= STALE
+        stale = not tail.ended and now - tail.viewed_at >= STALE and bool(tail.watches)
         due = stale or ((told or tail.view_due) and (now - tail.viewed_at >= VIEW_GAP or not tail.view))
         if not told and not due:
             return None
@@ -325,5 +346,5 @@ def _told(tx: Tx, run: str, n: int, after: int, limit: int, upto: int | None) ->
         if upto is not None and event.seq > upto:
             break
         event.run = run
-        told.append(Told(event.seq, event.type, encode(event_json(event))))
+        told.append(Told(event.seq, event.type, encode(told_json(event)), span_of(event)))
     return told

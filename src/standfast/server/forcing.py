@@ -13,6 +13,7 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import by_route, load
 from standfast.errors import Misuse
+from standfast.lazily import adapter
 from standfast.records import ENDED, Accepted, Answer, CallRef, Choice, Json, Refused, Status, TooLate
 from standfast.requests import used_for
 from standfast.runtime import Runtime
@@ -20,7 +21,7 @@ from standfast.server.actors import Actor
 from standfast.server.reading import Reader
 from standfast.server.verbs import Asked
 
-_answers: TypeAdapter[Answer] = TypeAdapter(Answer)
+_answers: TypeAdapter[Answer] = adapter(Answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import ipaddress
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -25,6 +24,9 @@ from standfast.server.problems import Problem
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BODY_SECONDS = 30.0
+STRANGERS_SECONDS = 5.0
+STRANGERS_BODY = 10_000  # bytes: a token
+MOST_STRANGERS = 50  # bodies of strangers that are being read
 DRAIN_SECONDS = 5.0
 DRAINED = 32_000_000  # of a body that is too large: read and thrown away, so that its sender reads the answer
 HEADERS: Final = {
@@ -83,6 +85,7 @@ class Guard:
         self._rules = rules
         self._refused = refused
         self._rate = Rate(rules.a_second, rules.burst)
+        self._strangers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -145,8 +148,20 @@ class Guard:
                 )
             scope["state"]["rate"] = self._rate
         if scope["type"] == "http" and changes:
-            return await self._whole_body(headers, receive)
+            return await self._body_of(scope, headers, receive)
         return receive
+
+    async def _body_of(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """What strangers send is short, and so few of them send at one time that the others are not kept waiting."""
+        if "actor" in scope.get("state", {}):
+            return await self._whole_body(scope, headers, receive, self._rules.max_body, BODY_SECONDS)
+        if self._strangers >= MOST_STRANGERS:
+            raise Problem(429, "too many are logging in", "try again in a few seconds", headers={"retry-after": "5"})
+        self._strangers += 1
+        try:
+            return await self._whole_body(scope, headers, receive, STRANGERS_BODY, STRANGERS_SECONDS)
+        finally:
+            self._strangers -= 1
 
     def _unknown(self, request: Request) -> Problem:
         return Problem(
@@ -177,27 +192,29 @@ class Guard:
         if origin in self._rules.origins:
             return
         secure = scope.get("scheme") in ("https", "wss")
-        parts = urlsplit(origin)
-        if parts.netloc.lower() != headers.get("host", "").lower() or (secure and parts.scheme != "https"):
+        scheme, _, place = origin.partition("://")
+        if place.lower() != headers.get("host", "").lower() or scheme not in (
+            ("https",) if secure else ("http", "https")
+        ):
             raise Problem(
                 403,
                 f"the origin {origin[:100]!r} may not act here",
                 "open the page of this server, or start it with --allow-origin ORIGIN",
             )
 
-    async def _whole_body(self, headers: Headers, receive: Receive) -> Receive:
+    async def _whole_body(self, scope: Scope, headers: Headers, receive: Receive, most: int, seconds: float) -> Receive:
         """The body is read here, within its limits; the app gets it as one message."""
-        most = self._rules.max_body
         length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > most:
+        if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
             await _drain(receive)
-            raise Problem(413, f"the body has {length} bytes, more than {most}", "send less")
+            raise Problem(413, f"the body has {length[:18]} bytes, more than {most}", "send less")
         body = bytearray()
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
+                        _check_cut_off(scope, headers, body)
                         break
                     body += message.get("body", b"")
                     if len(body) > most:
@@ -211,7 +228,7 @@ class Guard:
         if kind != "application/json" and (body or kind):
             raise Problem(
                 415,
-                f"the body is {kind or 'of no kind'}, not application/json",
+                f"the body is {kind[:100] or 'of no kind'}, not application/json",
                 "send JSON with `Content-Type: application/json`",
             )
         whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
@@ -220,6 +237,13 @@ class Guard:
             return whole.pop() if whole else await receive()
 
         return receive_whole
+
+
+def _check_cut_off(scope: Scope, headers: Headers, body: bytearray) -> None:
+    """Half of a request is none, even if it makes sense. A stop without arguments holds, whoever has gone since."""
+    announced = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+    if body or (announced and not _is_stop(scope)):
+        raise Problem(400, "the connection ended before the body did; nothing was changed", "send it again")
 
 
 async def _drain(receive: Receive) -> None:

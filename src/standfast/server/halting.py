@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from standfast.arguments import MOST_LABELS
 from standfast.evidence.halt_signatures import signs_halts, verifies_halts
 from standfast.operator.acting import halt_json
 from standfast.records import Halt
@@ -15,7 +16,7 @@ from standfast.server.actors import Actor
 from standfast.server.handlers import answer, body_of, key_of, query_of
 from standfast.server.problems import Problem
 from standfast.server.surface import Surface, parsed
-from standfast.server.verbs import Key
+from standfast.server.verbs import Key, Reason
 from standfast.verbs import halts_in
 
 
@@ -25,10 +26,10 @@ class SetHalt(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     agent: str | None = Field(None, max_length=200)
-    labels: dict[str, str] = Field({}, max_length=50)
+    labels: dict[str, str] = Field({}, max_length=MOST_LABELS)
     all: bool = False
     then: Literal["pause", "cancel"] = "pause"
-    reason: str = Field(min_length=1, max_length=2_000)
+    reason: Reason = Field(min_length=1)
     request_id: Key | None = Field(None, description="the halt's id: asked again with it, there is still one halt")
 
 
@@ -37,7 +38,7 @@ class LiftHalt(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field("", max_length=2_000)
+    reason: Reason = ""
     request_id: Key | None = None
 
 

@@ -12,9 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from standfast.abc import Tx
+from standfast.arguments import MOST_LABELS
 from standfast.codec import from_json as stored
 from standfast.control import load
 from standfast.errors import StandfastError
+from standfast.house_events import EvidenceViewed
 from standfast.records import ENDED, Status
 from standfast.rows import CallRow
 from standfast.server.actors import Actor, has
@@ -22,10 +24,14 @@ from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import Filter
 from standfast.server.surface import Surface
 from standfast.server.verbs import Count, Key, Step
-from standfast.server.wire import encode, parse
-from standfast.shapes import event_json, receipt_json, said_json, view_json
+from standfast.server.wire import encode, parse, told_json
+from standfast.shapes import receipt_json, said_json, stops_json, view_json
+from standfast.stop_records import stops_of
 from standfast.stops import receipt
 from standfast.transcripts import for_clients, transcript_of
+
+PAGE_BYTES = 8_000_000  # of events in one answer
+ROWS_AT_ONCE = 50
 
 
 class Listed(BaseModel):
@@ -116,6 +122,9 @@ def filter_of(wanted: Listed) -> Filter:
         if not colon:
             raise Problem(422, f"{one[:50]!r} is no label", "write name:value")
         labels.append((name, value))
+    if len(labels) > MOST_LABELS:
+        raise Problem(422, f"{len(labels)} labels are too many", f"give at most {MOST_LABELS}")
+    statuses = statuses and tuple(dict.fromkeys(statuses))
     return Filter(statuses, wanted.agent, tuple(sorted(labels)), wanted.needs, wanted.text, wanted.limit, wanted.before)
 
 
@@ -169,6 +178,7 @@ async def show_state(surface: Surface, _: Actor, request: Request) -> Response:
 async def show_transcript(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
     said = await read(surface, run, lambda tx: transcript_of(tx, load(tx, run)))
+    surface.feeds.tellings.fetched(run)
     return answer({"transcript": said_json(for_clients(said))})
 
 
@@ -186,7 +196,18 @@ async def show_receipt(surface: Surface, _: Actor, request: Request) -> Response
             )
         return receipt_json(row.doc.receipt or receipt(tx, row, row.status))
 
-    return answer(await read(surface, run, look))
+    found = await read(surface, run, look)
+    surface.feeds.tellings.fetched(run)
+    return answer(found)
+
+
+async def show_stops(surface: Surface, actor: Actor, request: Request) -> Response:
+    run = run_of(request)
+    stops = await read(surface, run, lambda tx: stops_of(tx, load(tx, run)))
+    viewed = EvidenceViewed(run=run, what="stops", by=actor.name, route=actor.route)
+    await surface.told(actor, lambda: surface.runs.control(lambda tx: tx.note(viewed)))  # on record before it is shown
+    surface.feeds.tellings.fetched(run)
+    return answer({"stops": stops_json(stops)})
 
 
 async def show_result(surface: Surface, _: Actor, request: Request) -> Response:
@@ -222,12 +243,27 @@ async def show_record(surface: Surface, _: Actor, request: Request) -> Response:
     run = run_of(request)
     wanted = query_of(After, request)
 
-    def look(tx: Tx) -> list[Any]:
-        row = load(tx, run)
-        events = [event for _, events in tx.record(row.n, wanted.after, wanted.limit) for event in events]
-        return [event_json(event) | {"run": run} for event in events[: wanted.limit]]
+    def look(tx: Tx) -> bytes:
+        return _page_of(tx, load(tx, run).n, run, wanted.after, wanted.limit)
 
-    return answer({"events": await read(surface, run, look)})
+    body = await read(surface, run, look)
+    if b'"type":"text_flushed"' in body:
+        surface.feeds.tellings.fetched(run)
+    return Response(b'{"events":[%s]}' % body, media_type="application/json")
+
+
+def _page_of(tx: Tx, n: int, run: str, after: int, limit: int) -> bytes:
+    """So many events, or so many bytes of them; always one, so that whoever reads on gets to the end."""
+    page, size = list[bytes](), 0
+    while len(page) < limit and (rows := tx.record(n, after, ROWS_AT_ONCE)):
+        after = rows[-1][0]  # a row may have no events any more
+        for event in [event for _, events in rows for event in events]:
+            one = encode(told_json(event) | {"run": run})
+            size += len(one)
+            if page and (size > PAGE_BYTES or len(page) >= limit):
+                return b",".join(page)
+            page.append(one)
+    return b",".join(page)
 
 
 async def show_me(_: Surface, actor: Actor, __: Request) -> Response:

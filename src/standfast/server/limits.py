@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 MOST_KNOWN = 10_000
 TOKEN = "STANDFAST_TOKEN"
+HALT_TOKEN = "STANDFAST_HALT_TOKEN"
+NOTIFY = "STANDFAST_NOTIFY"
+OURS = frozenset({TOKEN, HALT_TOKEN, NOTIFY})
 
 
-def without_token() -> dict[str, str]:
-    """The environment for whatever this server starts: agents and commands do not get its token."""
-    return {name: value for name, value in os.environ.items() if name != TOKEN}
+def without_secrets() -> dict[str, str]:
+    """The environment for whatever this server starts: agents and commands do not get what is the server's alone."""
+    return {name: value for name, value in os.environ.items() if name not in OURS}
 
 
 class Rate:

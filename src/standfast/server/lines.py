@@ -102,23 +102,20 @@ class Speaker:
 
 def batched(deltas: deque[tuple[str, TextDelta]]) -> list[dict[str, Any]]:
     """Text of one call that was said in a row becomes one piece."""
-    found: list[tuple[str, str, int, str, list[str]]] = []
+    found: list[tuple[tuple[str, str, str, int, int], int, list[str]]] = []
     while deltas:
         run, delta = deltas.popleft()
+        said_by = (run, delta.call_id, delta.channel, delta.attempt, delta.take)
         last = found[-1] if found else None
-        if (
-            last is not None
-            and last[:2] == (run, delta.call_id)
-            and last[3] == delta.channel
-            and last[2] + sum(map(len, last[4])) == delta.offset
-        ):
-            last[4].append(delta.text)
+        if last is not None and last[0] == said_by and last[1] + sum(map(len, last[2])) == delta.offset:
+            last[2].append(delta.text)
         else:
-            found.append((run, delta.call_id, delta.offset, delta.channel, [delta.text]))
-    return [{"delta": [run, call, offset, "".join(text), channel]} for run, call, offset, channel, text in found]
+            found.append((said_by, delta.offset, [delta.text]))
+    return [{"delta": [*said_by, offset, "".join(text)]} for said_by, offset, text in found]
 
 
 def delta_of(said: list[Any]) -> tuple[str, TextDelta]:
     """A delta as it came over the line."""
-    run, call, offset, text, channel = said
-    return str(run), TextDelta(str(call), int(offset), str(text), cast("Channel", channel))
+    run, call, channel, attempt, take, offset, text = said
+    delta = TextDelta(str(call), int(offset), str(text), cast("Channel", channel), attempt=int(attempt), take=int(take))
+    return str(run), delta

@@ -11,12 +11,13 @@ import urllib.error
 import urllib.request
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from standfast.abc import Tx
 from standfast.errors import StandfastError
 from standfast.json_values import fingerprint
 from standfast.runtime import Runtime
-from standfast.server.limits import without_token
+from standfast.server.limits import without_secrets
 from standfast.server.reading import Filter, Reader
 from standfast.shapes import view_json
 
@@ -26,6 +27,7 @@ CALL_SECONDS = 30.0
 PAUSES = (1.0, 5.0, 30.0)
 LOOK_GAP = 0.5
 VERB = "notify"
+MOST_TOLD = 1_000  # runs that need someone, newest first, that are looked at in one go
 
 
 class Notifier:
@@ -39,7 +41,7 @@ class Notifier:
         self._reader = reader
         self._target = target
         self._task: asyncio.Task[None] | None = None
-        self._told: set[str] = set()
+        self._told: set[str] = set()  # of the needs that are open: the store remembers all of them
 
     def start(self) -> None:
         """Needs are told from now on, those that are open already too."""
@@ -62,11 +64,13 @@ class Notifier:
                 await waiter.wait(5.0)
 
     async def _tell_new(self) -> None:
-        views = await self._reader.found(Filter(needs=True, limit=1000))
+        views = await self._reader.found(Filter(needs=True, limit=MOST_TOLD))
+        open_ones: set[str] = set()
         for view in views:
             shown = view_json(view)
             for need in shown["needs"]:
                 key = f"notify:{fingerprint([view.id, need['id'], need['kind'], need['since']])}"
+                open_ones.add(key)
                 if key in self._told:
                     continue
                 if not await self._reader.read(partial(_known, key)):
@@ -81,6 +85,7 @@ class Notifier:
                         continue  # said in the log; asked again when something changes
                     await self._runs.control(partial(_remember, key, view.id))
                 self._told.add(key)
+        self._told &= open_ones
 
     async def _call(self, message: dict[str, Any]) -> bool:
         body = json.dumps(message).encode()
@@ -88,7 +93,7 @@ class Notifier:
             try:
                 await asyncio.to_thread(self._call_once, body)
             except (OSError, subprocess.SubprocessError, urllib.error.URLError) as error:
-                log.warning("standfast: %s could not be told of a need: %s", self._target, error)
+                log.warning("standfast: %s could not be told of a need: %s", self._shown, self._said(error))
                 if pause is None:
                     return False
                 await asyncio.sleep(pause)
@@ -96,8 +101,28 @@ class Notifier:
                 return True
         return False
 
+    @property
+    def _shown(self) -> str:
+        """Whom it calls, for the log: without path or arguments, which may be secret."""
+        if self._is_address:
+            parts = urlsplit(self._target)
+            return f"{parts.scheme}://{parts.hostname}"
+        return shlex.split(self._target)[0]
+
+    @property
+    def _is_address(self) -> bool:
+        return self._target.startswith(("http://", "https://"))
+
+    def _said(self, error: Exception) -> str:
+        """What went wrong, without the command line that Python puts into it."""
+        if isinstance(error, subprocess.CalledProcessError):
+            return f"it ended with {error.returncode}"
+        if isinstance(error, subprocess.TimeoutExpired):
+            return f"it took longer than {CALL_SECONDS:g} s"
+        return str(error)
+
     def _call_once(self, body: bytes) -> None:
-        if self._target.startswith(("http://", "https://")):
+        if self._is_address:
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(self._target, body, headers, method="POST")
             with urllib.request.urlopen(request, timeout=CALL_SECONDS) as response:
@@ -105,7 +130,7 @@ class Notifier:
         else:
             argv = shlex.split(self._target)
             subprocess.run(
-                argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True, env=without_token()
+                argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True, env=without_secrets()
             )
 
 

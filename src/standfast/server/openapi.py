@@ -14,6 +14,7 @@ from standfast.records import Accepted, Halt, Receipt, Refused, RunView, TooLate
 from standfast.server.agui_input import RunInput
 from standfast.server.operations import OPERATIONS, Operation
 from standfast.server.problems import TITLES
+from standfast.stop_records import StopRecord
 from standfast.transcripts import Said
 
 REF = "#/components/schemas/{model}"
@@ -54,6 +55,7 @@ def _schemas() -> dict[str, Any]:
     shown: dict[str, Any] = {
         "RunView": RunView,
         "Receipt": Receipt,
+        "StopRecord": StopRecord,
         "Accepted": Accepted,
         "Refused": Refused,
         "TooLate": TooLate,
@@ -70,6 +72,7 @@ def _schemas() -> dict[str, Any]:
     schemas["Anything"] = {}
     schemas["Runs"] = _holding("runs", "RunView")
     schemas["Halts"] = _holding("halts", "Halt")
+    schemas["Stops"] = _holding("stops", "StopRecord")
     schemas["Transcript"] = _holding("transcript", "Said")
     schemas["Agents"] = {
         "type": "object",

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from standfast.operator.client import socket_of
+from standfast.server.limits import HALT_TOKEN, without_secrets
 
 log = logging.getLogger("standfast")
 
@@ -49,9 +50,9 @@ class OperatorProcess:
 
     def _begin(self) -> None:
         port = [] if self._port is None else ["--port", str(self._port)]
-        environment = dict(os.environ)
+        environment = without_secrets()
         if self._token is not None:
-            environment["STANDFAST_HALT_TOKEN"] = self._token  # not on the command line, where every process reads it
+            environment[HALT_TOKEN] = self._token  # not on the command line, where every process reads it
         self._process = subprocess.Popen(  # a session of its own: Ctrl-C at the server's terminal is not for it
             [sys.executable, "-m", "standfast.operator", str(self._store), "--server", str(os.getpid()), *port],
             stdin=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.server import granting, halting
+from standfast.server import granting, halting, taking_evidence
 from standfast.server import handlers as do
 from standfast.server.actors import Actor
 from standfast.server.surface import Surface
@@ -128,6 +128,14 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         method="GET",
+        path=f"{RUN}/stops",
+        name="stops",
+        summary="The record of each stop: by what and whom, when, and what had reached whom (right: forensics)",
+        handler=do.show_stops,
+        schema="Stops",
+    ),
+    Operation(
+        method="GET",
         path=f"{RUN}/result",
         name="result",
         summary="What the run came to, once it has ended",
@@ -149,6 +157,23 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Events as JSON, a page at a time",
         handler=do.show_record,
         query=do.After,
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/evidence",
+        name="evidence",
+        summary="What an evidence bundle of the run would hold, and how it is verified (right: forensics)",
+        handler=taking_evidence.describe,
+    ),
+    Operation(
+        method="POST",
+        path=f"{RUN}/evidence",
+        name="take_evidence",
+        summary="A signed evidence bundle of the run, as a zip; that it was taken is on record (right: forensics)",
+        handler=taking_evidence.take,
+        body=taking_evidence.Take,
+        media="application/zip",
+        says_no=True,
     ),
     Operation(
         method="GET",

@@ -28,7 +28,7 @@ from standfast.records import Answer, Json
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 from standfast.server.forcing import force_run, named
-from standfast.server.limits import without_token
+from standfast.server.limits import without_secrets
 from standfast.server.lines import LONGEST_LINE, NO_AGENTS, delta_of
 from standfast.server.reading import Reader
 from standfast.server.surface import About
@@ -59,7 +59,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),  # what agents print is no answer of the server
                 pass_fds=(theirs.fileno(),),
-                env=without_token(),
+                env=without_secrets(),
             )
         finally:
             theirs.close()
@@ -264,7 +264,9 @@ class Pool:
             worker.loop_silent, worker.blocked_by = float(silent), str(blocked_by)
         elif "ready" in said:
             worker.ready = self._ever_ready = True
-            worker.abouts = {name: About(about, tuple(models)) for name, (about, models) in said["ready"].items()}
+            worker.abouts = {
+                name: About(text, tuple(models), own) for name, (text, models, own) in said["ready"].items()
+            }
 
     # --- looking for those that are stuck -----------------------------------------------------------------------
 

@@ -89,6 +89,12 @@ def problem_of(error: StandfastError, run: str | None = None) -> Problem:
     return Problem(status, error.message, error.hint, kind=kind, **more)
 
 
+def failed(error: Exception) -> Problem:
+    """Our own fault: what it was is in the log, with its traceback."""
+    hint = "see the server's log; runs are not touched by it"
+    return Problem(500, f"the server failed: {type(error).__name__}", hint)
+
+
 def malformed(error: ValidationError) -> Problem:
     """Which fields of a request are wrong, and why."""
     told = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import secrets
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -16,25 +18,32 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 
 from standfast.errors import KeyUnusable, Misuse
 from standfast.evidence.keys import load_or_make
 from standfast.evidence.notary import Notary
+from standfast.evidence.sealing import recipients_from
 from standfast.leases import LEASE_SECONDS
+from standfast.redaction import Redactor, exactly, of_environment
 from standfast.runtime import Runtime
 from standfast.server.app import control_app
+from standfast.server.connections import LONGEST_HEAD, connections
 from standfast.server.guard import Rules
 from standfast.server.keys import Keys
+from standfast.server.logs import log_to_stderr
 from standfast.server.notifying import Notifier
 from standfast.server.operating import OperatorProcess
 from standfast.server.pool import STOP_SECONDS, Pool
 from standfast.server.reading import Reader
 from standfast.server.sessions import Sessions
+from standfast.stores.sqlite import SqliteStore
 
 log = logging.getLogger("standfast")
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 SHUTDOWN_SECONDS = 2
+LONGEST_MESSAGE = 1_000_000  # bytes of one message of a socket, unpacked
 SWITCH_INTERVAL = 0.0005  # a verb's thread must not wait 5 ms for each statement while pages are being told things
 
 
@@ -57,6 +66,7 @@ class Settings:
     halt_port: int | None = None
     halt_token: str | None = None
     anchors: Sequence[str] = ()
+    evidence_for: Sequence[str] = ()
     lease_seconds: float = LEASE_SECONDS
     stop_seconds: float = STOP_SECONDS
     tell: Callable[[str], None] = log.info
@@ -70,8 +80,15 @@ def check(settings: Settings) -> None:
         raise Misuse("--certfile and --keyfile belong together", hint="give both")
     if settings.token is not None and len(settings.token) < 16:
         raise Misuse("the token is too short to be a secret", hint="give at least 16 characters, or leave it out")
+    recipients_from(settings.evidence_for)  # Misuse here, not when evidence is wanted
     if settings.halt_token is not None and len(settings.halt_token) < 16:
         raise Misuse("$STANDFAST_HALT_TOKEN is too short to be a secret", hint="give at least 16 characters")
+    if settings.certfile is not None and settings.keyfile is not None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.certfile, settings.keyfile)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            hint = "give a certificate and its key in PEM, without a password; nothing was started"
+            raise Misuse(f"--certfile and --keyfile cannot be used: {error}", hint=hint) from error
     if not is_loopback(settings.host) and settings.certfile is None and not settings.insecure_bind:
         raise Misuse(
             f"{settings.host} can be reached from other machines, and nothing would be encrypted",
@@ -115,11 +132,28 @@ def _notary(settings: Settings) -> Notary | bool:
     """Signs what is done here beside the workers; without a key, only if no anchor was asked for."""
     if settings.anchors:
         return Notary(anchors=settings.anchors)
+    store = settings.store.absolute()
+    _refuse_what_is_no_store(store)
     try:
-        return Notary(key=load_or_make(settings.store.absolute()))
+        return Notary(key=load_or_make(store))
     except KeyUnusable as error:
         settings.tell(f"the record is not signed: {error}")
         return False
+
+
+def _refuse_what_is_no_store(path: Path) -> None:
+    """Somebody's other file, given by mistake, gets no key beside it."""
+    store = SqliteStore(path, looks_only=True)
+    try:
+        store.exists()
+    finally:
+        store.close()
+
+
+def _redactor(*tokens: str | None) -> Redactor:
+    """Knows this server's own tokens, whatever they look like."""
+    own = [exactly("token", token) for token in tokens if token is not None]
+    return Redactor(*own, *of_environment(os.environ))
 
 
 class _Server(uvicorn.Server):
@@ -140,7 +174,9 @@ async def serve(settings: Settings) -> None:
     going = asyncio.Event()
     listening = _listen(settings.host, settings.port)
     port: int = listening.getsockname()[1]
-    async with Runtime(store, drive=False, notary=_notary(settings)) as runs:
+    redactor = _redactor(token, settings.halt_token)
+    log_to_stderr(redactor)
+    async with Runtime(store, drive=False, notary=_notary(settings), redact=redactor) as runs:
         own_reader = Reader(runs, 1)
         pool = Pool(
             *(runs, own_reader, store, settings.agents, settings.workers),
@@ -149,35 +185,15 @@ async def serve(settings: Settings) -> None:
         )
         kept = store.with_name(store.name + "-sessions")
         sessions = Sessions(token, kept, Keys(runs), secure=secure, cookie=f"standfast_{port}")
-        rules = Rules(
-            hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
-            ip_hosts=not is_loopback(settings.host),
-            origins=frozenset(origin.rstrip("/") for origin in settings.allow_origins),
-            public=sessions.public,
-            exchange=sessions.exchange,
-            has_login=True,
+        app = control_app(
+            runs,
+            who=sessions.who,
+            rules=_rules(settings, sessions),
+            workers=pool,
+            routes=sessions.routes(),
+            evidence_for=settings.evidence_for,
         )
-        app = control_app(runs, who=sessions.who, rules=rules, workers=pool, routes=sessions.routes())
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            ssl_certfile=settings.certfile,
-            ssl_keyfile=settings.keyfile,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            lifespan="off",
-            ws="websockets-sansio",
-            ws_max_size=1_000_000,
-            ws_ping_interval=20.0,
-            ws_ping_timeout=20.0,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-            timeout_keep_alive=30,
-            backlog=1024,
-        )
-        server = _Server(config)
+        server = _Server(_config(settings, app))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, going.set)
         pool.start()
@@ -204,6 +220,44 @@ async def serve(settings: Settings) -> None:
                 f"no worker can load {', '.join(settings.agents)}: what is wrong was said above",
                 hint="mend it and serve again; nothing was started",
             )
+
+
+def _rules(settings: Settings, sessions: Sessions) -> Rules:
+    """Whom the guard lets in, by their address and origin."""
+    return Rules(
+        hosts=frozenset(host.lower() for host in (*LOOPBACK, settings.host, *settings.allow_hosts)),
+        ip_hosts=not is_loopback(settings.host),
+        origins=frozenset(origin.rstrip("/") for origin in settings.allow_origins),
+        public=sessions.public,
+        exchange=sessions.exchange,
+        has_login=True,
+    )
+
+
+def _config(settings: Settings, app: Starlette) -> uvicorn.Config:
+    """The web server, with limits on everything that strangers could make it wait for."""
+    return uvicorn.Config(
+        app,
+        http=connections(),
+        h11_max_incomplete_event_size=LONGEST_HEAD,
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=settings.certfile,
+        ssl_keyfile=settings.keyfile,
+        log_level="warning",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="websockets-sansio",
+        ws_max_size=LONGEST_MESSAGE,
+        ws_ping_interval=20.0,
+        ws_ping_timeout=20.0,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_keep_alive=30,
+        backlog=1024,
+    )
 
 
 async def _give_up(going: asyncio.Event, pool: Pool, runs: Runtime) -> None:

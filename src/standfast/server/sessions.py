@@ -26,6 +26,7 @@ from standfast.server.problems import Problem
 from standfast.server.static import FOLDER, file_response
 
 LASTS = 30 * 24 * 3600.0
+MOST_SESSIONS = 200  # of one token: who logs in once more logs out the browser that logged in first
 LOGIN = ("/login", "/login.js", "/login.css")
 PUBLIC = frozenset({*LOGIN, "/api/session"})
 
@@ -101,7 +102,8 @@ class Sessions:
         if not self._is_token(given):
             return None
         rest = "&".join(part for part in request.url.query.split("&") if not part.startswith("token="))
-        response = RedirectResponse(request.url.path + (f"?{rest}" if rest else ""), 303)
+        path = "/" + request.url.path.lstrip("/")  # two slashes would lead to another server
+        response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
         self._give_cookie(response, Actor(self._name))
         return response
 
@@ -132,6 +134,9 @@ class Sessions:
         now = time.time()
         lasts = LASTS if actor.expires is None else min(LASTS, actor.expires - now)
         self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > now}
+        theirs = [key for key, (_, token) in self._kept.items() if token == (actor.token or "")]
+        for oldest in theirs[: max(0, len(theirs) + 1 - MOST_SESSIONS)]:
+            del self._kept[oldest]
         self._kept[_hash(session)] = (now + lasts, actor.token or "")
         self._save()
         response.set_cookie(
@@ -143,11 +148,11 @@ class Sessions:
     def _load(self) -> dict[str, tuple[float, str]]:
         try:
             kept: Any = json.loads(self._file.read_text("utf-8"))
+            return {str(key): _session(value) for key, value in kept.items()} if is_object(kept) else {}
         except FileNotFoundError:
             return {}
-        except ValueError:
+        except (ValueError, TypeError, LookupError, RecursionError):
             return {}  # not ours, or cut off: everybody logs in again
-        return {str(key): _session(value) for key, value in kept.items()} if is_object(kept) else {}
 
     def _save(self) -> None:
         temporary = self._file.with_name(self._file.name + ".new")

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from importlib.metadata import version
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from standfast.arguments import MOST_LABELS
 from standfast.errors import StandfastError
 from standfast.records import Status
 from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.feeds import Listing, Watch
 from standfast.server.limits import Rate
-from standfast.server.problems import Problem, malformed, problem_of
+from standfast.server.problems import Problem, failed, malformed, problem_of
+from standfast.server.reach import Visitor, program_of
 from standfast.server.reading import Filter
 from standfast.server.rights import MESSAGES
 from standfast.server.surface import Surface
-from standfast.server.verbs import EVERY_VERB, Count
+from standfast.server.verbs import EVERY_VERB, Count, Key, Named, Step
 from standfast.server.wire import delta_json, encode, parse
+
+log = logging.getLogger("standfast")
 
 MOST_WATCHED = 500
 MOST_ANSWERS = 200  # answers that wait to be sent: who asks without reading is let go
+MOST_UNSENT = 1_000  # and while one of them is being sent
+MESSAGES_A_SECOND, MESSAGES_AT_ONCE = 500.0, 3_000.0  # of one socket; stops are not counted
 MOST_AT_WORK = 50  # verbs of one socket that are being carried out; stops are not counted
 SEND_SECONDS = 30.0
 ASK_SECONDS = 1.0  # how often a socket looks whether its page may still be here
@@ -34,13 +41,13 @@ class Wanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    status: list[Status] | Status | None = None
-    agent: str | None = None
-    labels: dict[str, str] | None = None
+    status: Annotated[list[Status], Field(max_length=len(get_args(Status)))] | Status | None = None
+    agent: Named | None = None
+    labels: Annotated[dict[Named, Named], Field(max_length=MOST_LABELS)] | None = None
     needs: bool | None = None
     text: Annotated[str, Field(max_length=200)] = ""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
-    before: str | None = None
+    before: Named | None = None
 
     @property
     def filter(self) -> Filter:
@@ -60,14 +67,14 @@ class Wanted(BaseModel):
 class Op(BaseModel):
     """Anything a page may say."""
 
-    op: str
-    n: int | str | None = None
-    run: str | None = None
+    op: Named
+    n: Step | Named | None = None
+    run: Named | None = None
     after: Count = 0
     filter: Wanted = Wanted()
-    verb: str = ""
+    verb: Named = ""
     args: dict[str, Any] = {}
-    request_id: str | None = Field(None, min_length=1, max_length=200)
+    request_id: Key | None = None
 
 
 class Slow(Exception):
@@ -82,12 +89,15 @@ class Page:
         self._actor = actor
         self._socket = socket
         self._rate = rate
+        self._who = Visitor(actor.name, "page", program_of(socket))
         self._watches: dict[str, Watch] = {}
         self._listing: Listing | None = None
         self._seen_list = 0
         self._answers: deque[bytes] = deque()
         self._news = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
+        self._messages = Rate(MESSAGES_A_SECOND, MESSAGES_AT_ONCE)
+        self._full = asyncio.Event()  # there are more answers than are kept for somebody who does not read
 
     async def serve(self) -> None:
         """Until the page goes, or the server."""
@@ -97,20 +107,22 @@ class Page:
         writing = asyncio.create_task(self._write(), name="standfast page writes")
         closing = asyncio.create_task(self._surface.feeds.closing.wait())
         ending = asyncio.create_task(self._until_ended(), name="standfast page may")
+        full = asyncio.create_task(self._full.wait())
+        all_of_them = (reading, writing, closing, ending, full)
         try:
-            await asyncio.wait([reading, writing, closing, ending], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(all_of_them, return_when=asyncio.FIRST_COMPLETED)
             writing.cancel()  # what is said now is the last word
             await asyncio.wait([writing])
             if closing.done():
                 await self._bye("the server is going down", 1012)
             elif ending.done():
                 await self._bye(ending.result(), 1008)
-            elif not writing.cancelled() and isinstance(writing.exception(), Slow):
+            elif full.done() or (not writing.cancelled() and isinstance(writing.exception(), Slow)):
                 await self._bye("the page does not read", 1008)
         finally:
-            for task in (reading, writing, closing, ending):
+            for task in all_of_them:
                 task.cancel()
-            await asyncio.gather(reading, writing, closing, ending, return_exceptions=True)
+            await asyncio.gather(*all_of_them, return_exceptions=True)
             for watch in self._watches.values():
                 self._surface.feeds.unwatch(watch)
             if self._listing is not None:
@@ -157,6 +169,8 @@ class Page:
 
     async def _heed(self, op: Op) -> None:
         try:
+            if not (op.op == "verb" and op.verb in STOP_VERBS) and not self._messages.allows(""):
+                raise Problem(429, "too many messages", "wait a second; pause, cancel and force always pass")
             if op.op in MESSAGES:
                 self._surface.allow(self._actor, op.op, op.run if op.op in ("watch", "unwatch") else None)
             match op.op:
@@ -186,7 +200,7 @@ class Page:
         if run not in self._watches and len(self._watches) >= MOST_WATCHED:
             raise Problem(429, f"one socket watches at most {MOST_WATCHED} runs", "unwatch some")
         try:
-            watch = await self._surface.feeds.watch(run, after, self._news.set)
+            watch = await self._surface.feeds.watch(run, after, self._news.set, self._who)
         except StandfastError as error:
             raise problem_of(error, run) from error
         old = self._watches.pop(run, None)
@@ -215,6 +229,8 @@ class Page:
     async def _verb(self, op: Op) -> None:
         try:
             self._say({"op": "answer", "n": op.n, "answer": await self._carried_out(op)})
+        except StandfastError as error:
+            self._say({"op": "answer", "n": op.n, "problem": problem_of(error, op.run).body})
         except Problem as problem:
             told = problem.more.get("answer")
             self._say(
@@ -222,6 +238,9 @@ class Page:
                 if told
                 else {"op": "answer", "n": op.n, "problem": problem.body}
             )
+        except Exception as error:
+            log.error("standfast: %s failed", op.verb, exc_info=error)
+            self._say({"op": "answer", "n": op.n, "problem": failed(error).body})
 
     async def _carried_out(self, op: Op) -> dict[str, Any]:
         surface, actor = self._surface, self._actor
@@ -235,6 +254,9 @@ class Page:
     # --- what the page is told -----------------------------------------------------------------------------------
 
     def _say(self, message: dict[str, Any]) -> None:
+        if len(self._answers) >= MOST_UNSENT:
+            self._full.set()
+            return
         self._answers.append(encode(message))
         self._news.set()
 
@@ -266,12 +288,14 @@ class Page:
                 self._say({"op": "gone", "run": run, "why": str(error)})
                 continue
             for one in told:
+                watch.client.event(one.seq, one.span)  # before: a part of what is cut off may have been read
                 await self._send(b'{"op":"event","run":%s,"event":%s}' % (name, one.json))
                 if self._answers:
                     await self._send(self._answers.popleft())
             busy = busy or watch.behind
             while watch.deltas and not watch.behind:
                 delta = watch.deltas.popleft()
+                watch.client.delta(delta)
                 await self._send(b'{"op":"delta","run":%s,"delta":%s}' % (name, encode(delta_json(delta))))
         return busy or bool(self._answers)
 
@@ -307,8 +331,15 @@ async def page_socket(socket: WebSocket) -> None:
     surface = cast("Surface", socket.app.state.surface)
     task = asyncio.current_task()
     assert task is not None
+    actor: Actor = socket.state.actor
+    try:
+        surface.readers.check(actor)
+    except Problem as problem:
+        await socket.send_denial_response(problem.response())
+        return
     surface.pages.add(task)
     try:
-        await Page(surface, socket.state.actor, socket, getattr(socket.state, "rate", None)).serve()
+        with surface.readers.one_more(actor):
+            await Page(surface, actor, socket, getattr(socket.state, "rate", None)).serve()
     finally:
         surface.pages.discard(task)

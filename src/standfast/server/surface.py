@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from starlette.responses import Response
 
 from standfast.abc import Tx
 from standfast.agent import Agent
@@ -22,6 +23,7 @@ from standfast.server.actors import Actor, has, right_of
 from standfast.server.attempts import Attempts
 from standfast.server.feeds import Feeds
 from standfast.server.problems import Problem, malformed, problem_of
+from standfast.server.readers import Readers
 from standfast.server.reading import Filter, Reader
 from standfast.server.rights import LETS_GO, MORE, OF_PEOPLE
 from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
@@ -42,11 +44,13 @@ class About:
 
     description: str = ""
     models: tuple[str, ...] = ()
+    instructions: str = field(default="", repr=False)  # for sealing alone: they are shown to nobody
 
     @classmethod
     def of(cls, agent: Agent[Any, Any]) -> About:
         """From the agent itself."""
-        return cls(agent.description, tuple(sorted(name for name, tool in agent.tools.items() if tool.kind == "model")))
+        models = tuple(sorted(name for name, tool in agent.tools.items() if tool.kind == "model"))
+        return cls(agent.description, models, agent.instructions)
 
 
 class Workers(Protocol):
@@ -82,6 +86,10 @@ class Surface:
         self.reader = Reader(runs)
         self.feeds = Feeds(runs, self.reader)
         self.attempts = Attempts(runs)
+        self.readers = Readers()
+        self.evidence_for: tuple[str, ...] = ()  # for whom instructions are sealed into every bundle
+        self.exporting = asyncio.Lock()  # a bundle at a time: each reads a whole record
+        self.downloads: set[Response] = set()  # bundles that were made, and are being fetched
         self.shares = False  # is there a login page to which a link can lead?
         self.work: set[asyncio.Task[None]] = set()  # verbs of pages that are being carried out
         self.pages: set[asyncio.Task[Any]] = set()  # those who have a socket open
@@ -91,6 +99,7 @@ class Surface:
         await self.feeds.close()
         if self.pages or self.work:
             await asyncio.wait([*self.pages, *self.work], timeout=BYE_SECONDS)
+        await self.feeds.tellings.close()
         await self.attempts.close()
         self.reader.close()
 
@@ -279,6 +288,12 @@ class Surface:
             return found
         theirs = {view.agent for view in await self.reader.found(Filter(scope=actor.scope, limit=1000))}
         return [each for each in found if each["name"] in theirs]
+
+    def instructions(self) -> dict[str, str]:
+        """Of the agents that this process or its workers know; for sealing, and for nothing else."""
+        known: Mapping[str, About] = {} if self.workers is None else self.workers.abouts()
+        here = {name: About.of(agent) for name, agent in self.runs.agents.items()}
+        return {name: about.instructions for name, about in {**known, **here}.items() if about.instructions}
 
     async def _all_agents(self) -> list[dict[str, Any]]:
         known = {name: About.of(agent) for name, agent in self.runs.agents.items()}

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
 
 from standfast import control, verbs
 from standfast.abc import Tx
@@ -28,11 +28,27 @@ from standfast.records import (
 )
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
+from standfast.verbs.halting import LONGEST_REASON
 
 BIGGEST: Final = 2**53 - 1  # what every JSON reader keeps exactly
 Count: TypeAlias = Annotated[int, Field(ge=0, le=BIGGEST)]
 Step: TypeAlias = Annotated[int, Field(ge=-BIGGEST, le=BIGGEST)]
-Key: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+LONGEST_KEY: Final = 200
+LONGEST_ID: Final = 1_000  # of runs, calls, thoughts, tools and agents as requests name them
+LONGEST_TEXT: Final = 200_000  # of what is said to a run
+Key: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_KEY)]
+Named: TypeAlias = Annotated[str, StringConstraints(max_length=LONGEST_ID)]
+Text: TypeAlias = Annotated[str, StringConstraints(max_length=LONGEST_TEXT)]
+
+
+def _short_enough(given: Any) -> Any:
+    """No reason is so long that a stop would be refused for it: what is too much is left out, and that is said."""
+    if not isinstance(given, str) or len(given) <= LONGEST_REASON:
+        return given
+    return given[: LONGEST_REASON - 1] + "…"
+
+
+Reason: TypeAlias = Annotated[str, BeforeValidator(_short_enough)]
 
 
 class Asked(BaseModel):
@@ -40,7 +56,7 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    reason: str = Field("", description="why; kept in the record")
+    reason: Reason = Field("", description="why; kept in the record")
     request_id: Key | None = Field(None, description="asked again with the same id, the first answer is given again")
     if_seq: Count | None = Field(None, description="only if the run is still at this seq")
 
@@ -60,19 +76,19 @@ class StepOnce(Asked):
 
 
 class Resume(Asked):
-    note: str | None = None
+    note: Text | None = None
     accept_stale: bool = False
     budget: Json | None = Field(None, description="absolute caps: steps, calls, tokens, cost, seconds, repeats")
 
 
 class Redirect(Stopping):
-    text: str
+    text: Text
     when: Literal["now", "next"] = "now"
-    from_step: Step | str | None = Field(None, description="a step, or a plan item's id: what came later is undone")
+    from_step: Step | Named | None = Field(None, description="a step, or a plan item's id: what came later is undone")
 
 
 class Message(Asked):
-    text: str
+    text: Text
     data: JsonValue = None
     when: When = "next"
 
@@ -90,43 +106,43 @@ class Edit(Asked):
 
 
 class Resolve(Asked):
-    call_id: str
+    call_id: Named
     decision: Literal["happened", "not_happened", "check_again"]
     result: JsonValue = Field(None, description="what the call gave, if it happened")
 
 
 class Approve(Asked):
-    call_id: str
+    call_id: Named
     args: Json | None = None
 
 
 class Deny(Asked):
-    call_id: str
+    call_id: Named
 
 
 class Answering(Asked):
-    call_id: str
+    call_id: Named
     value: JsonValue
 
 
 class Abandon(Asked):
-    frame: str
+    frame: Named
 
 
 class ReturnTo(Asked):
-    frame: str
+    frame: Named
 
 
 class Rewind(Stopping):
-    to: Step | str
+    to: Step | Named
 
 
 class HandBack(Asked):
-    note: str = ""
+    note: Text = ""
 
 
 class Perform(Asked):
-    tool: str
+    tool: Named
     args: Json = {}
 
 
@@ -138,7 +154,7 @@ class Fork(BaseModel):
     at: Step | None = Field(None, description="the step; default: the current one")
     state: Json | None = Field(None, description="a changed state to begin with")
     id: Key | None = None
-    reason: str = ""
+    reason: Reason = ""
     request_id: Key | None = None
 
 
@@ -147,10 +163,10 @@ class Start(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    agent: str
+    agent: Named
     state: Json | str = Field({}, description="as the agent's schema says; a text where it takes one")
     id: Key | None = None
-    reason: str = ""
+    reason: Reason = ""
     budget: Json | None = None
     labels: dict[str, str] | None = None
     deadline: float | None = Field(None, description="seconds since the epoch: the run is cancelled then")

@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from standfast.errors import NotStorable
-from standfast.events import TextDelta
+from standfast.events import ClientsReached, Event, TextDelta, TextFlushed
 from standfast.json_values import is_array, is_object
-from standfast.records import Accepted, Answer, Refused
+from standfast.records import Accepted, Answer, Refused, Span
 from standfast.server.problems import Problem
-from standfast.shapes import answer_json
+from standfast.shapes import answer_json, event_json
 
 DEEPEST = 60  # levels of a request; what is stored must be readable inside other documents
 
 
 def delta_json(delta: TextDelta) -> dict[str, Any]:
     """Live text."""
-    return {"call_id": delta.call_id, "offset": delta.offset, "text": delta.text, "channel": delta.channel}
+    return {
+        "call_id": delta.call_id,
+        "offset": delta.offset,
+        "text": delta.text,
+        "channel": delta.channel,
+        "attempt": delta.attempt,
+        "take": delta.take,
+    }
+
+
+def told_json(event: Event) -> dict[str, Any]:
+    """An event as whoever may view a run is told it: who else was watching is for those who may see the stop record."""
+    if isinstance(event, ClientsReached):
+        event = replace(event, clients=(), left_out=len(event.clients) + event.left_out)
+    return event_json(event)
+
+
+def span_of(event: Event) -> Span | None:
+    """The text that an event hands over."""
+    if not isinstance(event, TextFlushed):
+        return None
+    end = event.offset + len(event.text)
+    return Span(event.call, event.attempt, event.take, event.channel, event.offset, end)
 
 
 def said_no(answer: Answer, run: str) -> Problem:

@@ -16,8 +16,10 @@ import time
 
 from standfast.errors import StandfastError
 from standfast.loading import agents_named
+from standfast.redaction import Redactor, of_environment
 from standfast.runtime import Runtime
 from standfast.server.lines import NO_AGENTS, Speaker
+from standfast.server.logs import log_to_stderr
 from standfast.server.surface import About
 
 log = logging.getLogger("standfast")
@@ -71,7 +73,7 @@ async def work(fd: int, store: str, names: list[str], lease_seconds: float) -> N
     runs.hub.taps.append(speaker.delta)
     abouts = {agent.name: About.of(agent) for agent in agents}
     async with runs:
-        told = {name: [about.description, list(about.models)] for name, about in abouts.items()}
+        told = {name: [about.description, list(about.models), about.instructions] for name, about in abouts.items()}
         speaker.say({"ready": told})
         await leave.wait()
         speaker.say({"leaving": True})
@@ -81,7 +83,7 @@ async def work(fd: int, store: str, names: list[str], lease_seconds: float) -> N
 def main(argv: list[str]) -> int:
     """The exit code: 0 if it was told to go, 78 if its agents cannot be loaded."""
     fd, lease_seconds, store, *names = argv
-    logging.basicConfig(format="%(levelname)s %(message)s")
+    log_to_stderr(Redactor(*of_environment(os.environ)))
     try:
         asyncio.run(work(int(fd), store, names, float(lease_seconds)))
     except StandfastError as error:

@@ -23,7 +23,8 @@ from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, S
 from standfast.leases import left_behind
 from standfast.stores.queries import migrations
 from standfast.stores.relink import relink
-from standfast.stores.sqlite_tx import Redact, SqliteTx
+from standfast.stores.sqlite_house import Redact
+from standfast.stores.sqlite_tx import SqliteTx
 from standfast.stores.turns import Turns, begin_writing
 
 T = TypeVar("T")

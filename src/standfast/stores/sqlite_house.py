@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from standfast.abc import Connection
+from standfast.clock import uptime
 from standfast.errors import StoreDamaged
 from standfast.house_events import HouseEvent, decode_house, encode_house
 from standfast.stores.chain import HOUSE, digests, link
 from standfast.stores.queries import queries
 
 _Q = queries()
+Redact = Callable[[bytes], bytes]
 
 
 class SqliteHouse:
     """The part of a transaction that concerns the store as a whole."""
 
-    __slots__ = ("_c", "now")
+    __slots__ = ("_c", "_redact", "now", "uptime")
 
-    def __init__(self, connection: Connection, now: float) -> None:
+    def __init__(self, connection: Connection, now: float, redact: Redact | None = None) -> None:
         self._c = connection
+        self._redact = redact
         self.now = now
+        self.uptime = uptime()  # read with `now`: one moment by both clocks, however long the transaction takes
 
     def note(self, *events: HouseEvent) -> None:
         seq, head = self.house_head()
@@ -29,6 +34,8 @@ class SqliteHouse:
             seq += 1
             event.seq, event.at = seq, self.now
             body = encode_house(event)
+            if self._redact is not None:
+                body = self._redact(body)
             head = link(head, seq, self.now, None, digests(body, None))
             self._c.execute(_Q["append_house"], (seq, self.now, body, head))
 

@@ -8,12 +8,13 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from standfast.errors import StoreDamaged
+from standfast.lazily import adapter
 from standfast.rights import Scope, Token
 from standfast.stores.queries import queries
 from standfast.stores.sqlite_house import SqliteHouse
 
 _Q = queries()
-_tokens: TypeAdapter[Token] = TypeAdapter(Token)
+_tokens: TypeAdapter[Token] = adapter(Token)
 HAS_LABEL = "EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)"
 
 

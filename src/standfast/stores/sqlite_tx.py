@@ -11,8 +11,10 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from standfast.abc import Connection
+from standfast.clock import boot_id
 from standfast.errors import StoreDamaged
-from standfast.events import ByPerson, Event, decode
+from standfast.events import Asking, ByPerson, Event, Stamped, decode
+from standfast.lazily import adapter
 from standfast.log_places import LogRows
 from standfast.quick_events import Quick
 from standfast.records import CallRef, Effect, Hold, Json, Spent, Status
@@ -22,14 +24,14 @@ from standfast.stores.chain import TOMBSTONE, digests, genesis, link, row_digest
 from standfast.stores.queries import queries
 from standfast.stores.sqlite_evidence import SqliteEvidence
 from standfast.stores.sqlite_halts import SqliteHalts
+from standfast.stores.sqlite_house import Redact
 from standfast.stores.sqlite_tokens import HAS_LABEL, SqliteTokens, scope_sql
 
 _Q = queries()
 _APPEND = _Q["append"]
-_mail: TypeAdapter[MailRow] = TypeAdapter(MailRow)
+_mail: TypeAdapter[MailRow] = adapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop", "tripwire"})
 _SIGNALS_KEPT = 10_000
-Redact = Callable[[bytes], bytes]
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 FORGOTTEN: tuple[int, int, int, list[Any], dict[str, Any]] = (0, 0, 0, [], {})  # how far a deleted run had got
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
@@ -38,11 +40,10 @@ _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles
 class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_at", "_logged", "_redact", "route")
+    __slots__ = ("_at", "_logged", "route")
 
     def __init__(self, connection: Connection, now: float, redact: Redact | None = None) -> None:
-        super().__init__(connection, now)
-        self._redact = redact
+        super().__init__(connection, now, redact)
         self._at = b""  # the same as JSON, once it was needed
         self.route = ""
         self._logged: list[tuple[str, int, list[str]]] = []  # rows of logs that the next row of the record names
@@ -134,6 +135,8 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
                 event.at = self.now
                 if self.route and isinstance(event, ByPerson):
                     event.route = self.route
+                if isinstance(event, Stamped | Asking):
+                    event.uptime, event.boot = self.uptime, boot_id() or None
                 bodies.append(to_json(event, inf_nan_mode="constants"))
         lines = [b"[%b]" % b",".join(bodies), _progress(row)]
         if self._redact is not None:

@@ -52,6 +52,9 @@ class ToolContext:
     def hear(self, tokens: int, *, estimated: bool, just_now: bool = True) -> None:  # noqa: ARG002 - of the protocol
         self.heard = (tokens, estimated)
 
+    def byte_came(self) -> None:
+        """Nobody asks a unit test when."""
+
     async def wait_before_retry(self, seconds: float, why: str, tries: int) -> bool:
         """A unit test waits for nobody."""
         del seconds, tries

@@ -30,7 +30,7 @@ def cancel(undo: Undo, soft: bool, is_dead: IsDead, suspicious: bool | Mark = Fa
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         if row.status == "cancelling":
-            return _cancel_again(tx, row, ask, undo, soft, _suspected(tx, row, ask, suspicious))
+            return cancel_again(tx, row, ask, undo, soft, _suspected(tx, row, ask, suspicious))
         in_flight = cancel_one(
             tx, row, ask, undo, soft=soft, is_dead=is_dead, suspected=_suspected(tx, row, ask, suspicious)
         )
@@ -54,9 +54,10 @@ def _marks(suspected: ev.OutputSuspected | None) -> list[Mark]:
     return [] if suspected is None or suspected.call is None else [Mark(suspected.call, suspected.offset)]
 
 
-def _cancel_again(
+def cancel_again(
     tx: Tx, row: RunRow, ask: Ask, undo: Undo, soft: bool, suspected: ev.OutputSuspected | None = None
 ) -> Answer:
+    """A cancel of a run that is being cancelled: what was soft may become hard, nothing else changes."""
     stop = row.doc.stop
     assert stop is not None
     note = "" if undo == stop.undo else f"undo stays {stop.undo!r}, as first asked"
@@ -69,7 +70,7 @@ def _cancel_again(
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
         if child_row.status == "cancelling":
-            _cancel_again(tx, child_row, ask, undo, soft)
+            cancel_again(tx, child_row, ask, undo, soft)
     return Accepted(tx.now, row.seq, tuple(row.named_in_flight), note=note)
 
 
@@ -107,6 +108,7 @@ def cancel_one(
             by=ask.by,
             reason=ask.reason,
             trigger=ask.trigger,
+            asked=ask.since,
             undo=undo,
             soft=soft,
             suspicious=suspected is not None,

@@ -17,7 +17,7 @@ from standfast.house_events import HaltLifted, HaltSet
 from standfast.records import LIVE, CallRef, Halt, HaltSignature
 from standfast.rows import HaltDoc, HaltRow, RunRow
 from standfast.stops import hold, queue_if_free
-from standfast.verbs.cancelling import cancel_one
+from standfast.verbs.cancelling import cancel_again, cancel_one
 from standfast.verbs.pausing import resume_with_children
 
 log = logging.getLogger("standfast")
@@ -42,7 +42,7 @@ def wanted_halt(
     by: str | None,
 ) -> HaltDoc:
     """What is asked for, or Misuse: a halt says exactly what it holds, and why."""
-    labels = {} if labels is None else arguments.texts_by_name("labels", dict(labels))
+    labels = {} if labels is None else arguments.labels_by_name(dict(labels))
     agent, by = arguments.text_or_none("agent", agent), arguments.text_or_none("by", by)
     if arguments.flag("all", all) == (agent is not None or bool(labels)):
         raise Misuse(
@@ -75,8 +75,11 @@ def set_halt(tx: Tx, wanted: HaltDoc, is_dead: IsDead, *, sign: Sign | None = No
     ask = Ask(by=doc.by, reason=doc.reason, trigger="operator")
     for id_ in tx.runs_to_halt(doc.agent, doc.labels):
         run = _readable(tx, id_, unreadable)
-        if run is None or run.status not in LIVE or run.status == "cancelling":
+        if run is None or run.status not in LIVE:
             continue  # its own row cannot be read: nobody can drive it either; or a run above it took it along
+        if run.status == "cancelling":
+            in_flight += _hurry(tx, run, doc, ask)
+            continue
         stopped += 1
         if doc.then == "cancel":
             in_flight += cancel_one(tx, run, ask, "step", soft=False, is_dead=is_dead)
@@ -99,6 +102,14 @@ def set_halt(tx: Tx, wanted: HaltDoc, is_dead: IsDead, *, sign: Sign | None = No
     once = {ref.id: ref for ref in in_flight}  # a cancelled run names its children's calls too
     told = _view(row, doc, None)
     return replace(told, runs=stopped, in_flight=tuple(once.values()), unreadable=tuple(unreadable), note=note)
+
+
+def _hurry(tx: Tx, run: RunRow, doc: HaltDoc, ask: Ask) -> list[CallRef]:
+    """A run that is ending anyway: what it still has in flight is named, and cut if the halt says cancel."""
+    named = run.named_in_flight
+    if doc.then == "cancel" and run.doc.stop is not None and run.doc.stop.soft:
+        cancel_again(tx, run, ask, run.doc.stop.undo, soft=False)
+    return named
 
 
 def _signed(doc: HaltDoc, sign: Sign | None) -> tuple[HaltRow, str]:

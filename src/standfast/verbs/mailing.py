@@ -18,6 +18,8 @@ from standfast.stops import queue_if_free, void_questions
 from standfast.verbs.pausing import halted
 from standfast.verbs.travelling import rewind_to, step_of
 
+MOST_UNREAD = 500  # messages and redirects of one run
+
 
 def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, is_dead: IsDead) -> Act:
     """Rewrite the next step, or an earlier one."""
@@ -27,6 +29,8 @@ def redirect(text: str, when: When, from_step: int | str | None, mail_id: str, i
         raise Misuse("a redirect needs a text", hint="say what the agent should do instead")
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        if (full := _full(tx, row)) is not None:
+            return full
         contract = tx.contract(row.doc.contract)
         if contract is not None and contract.get("redirects") is False:
             return Refused(f"agent {row.agent} takes no redirects", (Choice("cancel", {}, "cancel the run"),))
@@ -63,6 +67,8 @@ def message(text: str, data: JsonValue, when: When, mail_id: str) -> Act:
     data = from_json(storable(data))
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
+        if (full := _full(tx, row)) is not None:
+            return full
         mail = MailRow(run=row.n, id=mail_id, kind="message", text=text, data=data, when=when, by=ask.by, at=tx.now)
         waits = waits_for_the_stack(tx, row, when)
         if when != "now":
@@ -74,6 +80,15 @@ def message(text: str, data: JsonValue, when: When, mail_id: str) -> Act:
         return deliver(tx, row, mail, waits=waits)
 
     return act
+
+
+def _full(tx: Tx, row: RunRow) -> Refused | None:
+    """A run that does not read cannot be made to hold more and more; stops and orders are no such mail."""
+    unread = sum(mail.kind in ("message", "redirect") for mail in tx.pending_mail(row.n))
+    if unread < MOST_UNREAD:
+        return None
+    choices = (Choice("cancel", {}, "cancel the run"), Choice("pause", {}, "pause the run"))
+    return Refused(f"the run has {unread} messages that it has not read", choices)
 
 
 def _next_step(tx: Tx, row: RunRow) -> int:

@@ -45,7 +45,16 @@ def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef
     saved(
         tx,
         row,
-        [ev.PauseAsked(by=ask.by, reason=ask.reason, trigger=ask.trigger, in_flight=in_flight, status=row.status)],
+        [
+            ev.PauseAsked(
+                by=ask.by,
+                reason=ask.reason,
+                trigger=ask.trigger,
+                asked=ask.since,
+                in_flight=in_flight,
+                status=row.status,
+            )
+        ],
     )
     return in_flight + pause_children(tx, row, ask)
 

@@ -45,7 +45,16 @@ def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     saved(
         tx,
         row,
-        [ev.TakenOver(by=ask.by, reason=ask.reason, trigger=ask.trigger, in_flight=in_flight, status=row.status)],
+        [
+            ev.TakenOver(
+                by=ask.by,
+                reason=ask.reason,
+                trigger=ask.trigger,
+                asked=ask.since,
+                in_flight=in_flight,
+                status=row.status,
+            )
+        ],
     )
     return Accepted(tx.now, row.seq, (*in_flight, *pause_children(tx, row, ask)))
 

@@ -122,6 +122,7 @@ def begin_rewind(
             by=ask.by,
             reason=ask.reason,
             trigger=ask.trigger,
+            asked=ask.since,
             in_flight=in_flight,
         )
     )

@@ -64,15 +64,14 @@ class ServerProcess:
 
     def _heard(self, data: bytes) -> None:
         self._line += data
-        if b"\n" not in data:  # a long line is not searched again and again
-            if len(self._line) > LONGEST_LINE:
-                self.broke(f"it sent a line of more than {LONGEST_LINE // 2**20} MB")
-            return
-        *lines, rest = self._line.split(b"\n")
-        self._line = bytearray(rest)
+        lines: list[bytearray] = []
+        if b"\n" in data:  # a long line is not searched again and again
+            *lines, self._line = self._line.split(b"\n")
         for line in lines:
-            if line.strip() and not self.broken.done():
+            if len(line) <= LONGEST_LINE and line.strip() and not self.broken.done():
                 self._take(bytes(line))
+        if max(map(len, (*lines, self._line))) > LONGEST_LINE:
+            self.broke(f"it sent a line of more than {LONGEST_LINE / 2**20:g} MB")
 
     def _take(self, line: bytes) -> None:
         try:

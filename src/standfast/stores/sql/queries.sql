@@ -207,7 +207,8 @@ SELECT id FROM runs WHERE parent = ? ORDER BY n;
 
 -- name: claimable
 -- Runs a driver may want: queued ones, and live ones that somebody holds or held.
-SELECT id, agent, status, holder FROM runs WHERE status IN ('queued', 'running', 'pausing', 'cancelling') ORDER BY n;
+SELECT id, agent, status, holder FROM runs INDEXED BY runs_live
+WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') ORDER BY n;
 
 -- name: due
 -- Runs with a deadline that has passed.

@@ -1,0 +1,97 @@
+"""Connections that ask nothing: strangers can open them, so they are few and short, and hold no descriptors for long.
+
+A stop needs a connection too. Where there are too many idle ones the oldest goes, and the newest is let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0  # for a request's line and headers to come
+MOST_IDLE = 500
+LONGEST_HEAD = 65_536  # bytes of a request's line and headers
+
+
+class Idle:
+    """The connections without a request, the oldest first."""
+
+    def __init__(self, most: int = MOST_IDLE, seconds: float = HEAD_SECONDS) -> None:
+        self._most = most
+        self.seconds = seconds
+        self._waiting: dict[Connection, None] = {}
+
+    def add(self, one: Connection) -> None:
+        """It waits from now on; somebody else may have to go for it."""
+        self._waiting.pop(one, None)
+        self._waiting[one] = None
+        if len(self._waiting) > self._most:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.transport.close()
+
+    def remove(self, one: Connection) -> None:
+        """It asks something, or has gone."""
+        self._waiting.pop(one, None)
+
+
+class Connection(H11Protocol):
+    """uvicorn's own, which otherwise waits for ever for the end of a request's headers."""
+
+    idle: Idle
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._is_socket = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._asks() or self._is_socket:
+            self._stop_waiting()
+        elif self._deadline is None and not self.transport.is_closing():
+            self._wait()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._is_socket = True  # another protocol's from now on
+        super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._asks() and not self.transport.is_closing():
+            self.idle.add(self)  # how long it may be kept is uvicorn's to say
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _asks(self) -> bool:
+        """Is a request being answered?"""
+        cycle: Any = self.cycle  # None before the first one, whatever its type says
+        return cycle is not None and not cycle.response_complete
+
+    def _wait(self) -> None:
+        self._deadline = self.loop.call_later(self.idle.seconds, self.transport.close)
+        self.idle.add(self)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self.idle.remove(self)
+
+
+def connections(most: int = MOST_IDLE, seconds: float = HEAD_SECONDS) -> type[Connection]:
+    """The protocol of one server."""
+
+    class Ours(Connection):
+        idle = Idle(most, seconds)
+
+    return Ours
