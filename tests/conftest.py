@@ -1,7 +1,8 @@
-"""What the summary of a test run says beside passed and failed."""
+"""What holds for every test, and what the summary says beside passed and failed."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 from typing import Any
@@ -9,6 +10,15 @@ from typing import Any
 import pytest
 
 from standfast.models import weights
+
+
+def pytest_configure() -> None:
+    """Who asks for an event loop where none is running gets an error, not a new loop that nobody closes.
+
+    The next `asyncio.run` drops such a loop, and the garbage collector's ResourceWarning makes a test red that
+    has nothing to do with it.
+    """
+    asyncio.set_event_loop(None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,7 +1,7 @@
 """Every test runs in exactly one part, the parts run side by side, and one red part makes the whole red.
 
-Most tests wait: for processes, browsers, leases. Others only count: seeds and crash images. Side by side the one
-kind fills the time that the other waits. Tests that look at a clock come first: whatever runs beside them gives
+Most tests wait: for processes, browsers, leases. Others only count: seeds, crash images, mutants. Side by side the
+one kind fills the time that the other waits. Tests that look at a clock come first: whatever runs beside them gives
 way (nice), so that they are disturbed by each other at most. `python -m tests.parts` is what `make test` runs.
 """
 
@@ -24,7 +24,7 @@ from typing import TypeVar
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
 CLOCKED = ("adapters", "cancel", "conformance", "core", "drivers", "fence", "models", "unit")
-COUNTING = ("crash", "frames/test_histories.py", "races")
+COUNTING = ("crash", "frames/test_histories.py", "mutants", "races")
 MCP = "tests/adapters/mcp"
 SECTION = re.compile(r"^(\x1b\[[0-9;]*m)*=+ .* =+")
 NO_TESTS = 5  # pytest's exit code
@@ -58,7 +58,7 @@ def parts(workers: int, mcp1: str | None = None) -> list[Part]:
     rest = ("tests", *(f"--ignore={path}" for path in (*clocked, *counting)))
     all_parts = [
         Part("clocked", sys.executable, workers, 0, clocked),
-        Part("waiting", sys.executable, workers + 1, 5, rest),
+        Part("waiting", sys.executable, 2 * workers, 5, rest),
         Part("counting", sys.executable, workers, 10, counting),
     ]
     if mcp1 is not None:

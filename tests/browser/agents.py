@@ -258,4 +258,11 @@ thinker = LLMAgent(
     tools=[dig],
 )
 
-AGENTS = [memo, buyer, asker, spender, breaker, loser, payer, single, talker, drifter, tripper, thinker]
+narrator = LLMAgent(
+    "narrator",
+    model=models.scripted(" ".join(f"word{n}" for n in range(5000)), delay=0.05),
+    plan=False,
+    tripwire=False,
+)
+
+AGENTS = [memo, buyer, asker, spender, breaker, loser, payer, single, talker, drifter, tripper, thinker, narrator]

@@ -56,10 +56,10 @@ class Server:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "standfast.server", "tests.browser.agents:AGENTS"),
-                *("--store", str(self.folder / "runs.db"), "--port", str(self.port), "--token", TOKEN),
+                *("--store", str(self.folder / "runs.db"), "--port", str(self.port)),
             ],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": paths, "STANDFAST_TEST_WORLD": str(self.folder)},
+            env={**os.environ, "PYTHONPATH": paths, "STANDFAST_TEST_WORLD": str(self.folder), "STANDFAST_TOKEN": TOKEN},
             stdout=log,
             stderr=log,
         )

@@ -91,6 +91,7 @@ def test_redirect_from_here_undoes_what_came_after(server: Server, person: Peopl
     expect(page.locator("standfast-bar #composer label")).to_contain_text("From here")
     page.locator("standfast-bar #text").fill("Join by region")
     page.locator("standfast-bar #text").press("Enter")
+    server.until(run, lambda v: v["status"] != "running", "the redirect is heard before the write goes on")
     server.open_door(f"{doors}-write")
     expect(page.locator(".plan li .title", has_text="Join by region")).to_be_visible()
     expect(word(page)).to_have_text("Done")

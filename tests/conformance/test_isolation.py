@@ -51,7 +51,7 @@ def test_a_reader_does_not_wait_for_a_writer_and_sees_nothing_half_written(store
     assert written.wait(10)
     began = time.monotonic()
     assert get(store).status == "queued"
-    assert time.monotonic() - began < 0.8
+    assert time.monotonic() - began < 5  # the writer goes on only after this
     go_on.set()
     writer.join(10)
     assert get(store).status == "paused"

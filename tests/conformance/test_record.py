@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ from tests.conformance.rows import get, insert, note, step
 
 from standfast import events as ev
 from standfast.abc import Store, Tx
+from standfast.clock import uptime
 from standfast.rows import RunRow
 from standfast.stores.chain import digests, genesis, link
 
@@ -50,6 +52,23 @@ def test_a_long_record_is_read_in_pieces_without_loss(store: Store) -> None:
         after = rows[-1][0]
         seen += [e.seq for _, batch in rows for e in batch]
     assert seen == list(range(1, 32))
+
+
+def test_a_stop_has_one_moment_by_both_clocks_however_long_its_transaction_takes(store: Store) -> None:
+    """R31: else one row tells two times of one thing."""
+    row = insert(store)
+
+    def slowly(tx: Tx) -> None:
+        mine = tx.run(row.id)
+        assert mine is not None
+        time.sleep(0.4)
+        tx.save(mine, [ev.PauseAsked(by="ann", reason="", trigger="api", status="pausing")])
+
+    between = time.time() - uptime()
+    store.write(slowly)
+    ((_, (asked,)),) = store.read(lambda tx: tx.record(row.n, row.seq))
+    assert isinstance(asked, ev.PauseAsked) and asked.uptime is not None
+    assert abs(asked.at - asked.uptime - between) < 0.2
 
 
 def test_records_of_two_runs_do_not_mix(store: Store) -> None:

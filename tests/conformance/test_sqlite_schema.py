@@ -161,8 +161,21 @@ def test_a_halt_does_not_look_through_runs_that_have_ended(tmp_path: Path, name:
     store.create()
     store.close()
     db = sqlite3.connect(tmp_path / "runs.db")
-    sql = queries()[name].replace("{match}", "1")
-    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", ("x",) if "?" in sql else ())]
+    plan = _plan(db, queries()[name].replace("{match}", "1"))
     db.close()
     assert any("runs_paused" in line for line in plan) and any("runs_live" in line for line in plan)
     assert "SCAN runs" not in plan, plan
+
+
+def test_a_driver_does_not_look_through_runs_that_are_paused_or_over(tmp_path: Path) -> None:
+    """R38: a paused run costs nothing, however many there are."""
+    store = SqliteStore(tmp_path / "runs.db")
+    store.create()
+    store.close()
+    db = sqlite3.connect(tmp_path / "runs.db")
+    assert _plan(db, queries()["claimable"])[0] == "SCAN runs USING INDEX runs_live"
+    db.close()
+
+
+def _plan(db: sqlite3.Connection, sql: str) -> list[str]:
+    return [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", ("x",) if "?" in sql else ())]

@@ -24,6 +24,7 @@ from tests.crash.recorder import (
     power_images,
 )
 
+pytestmark = pytest.mark.timeout(900)  # it gives way to others, see tests/parts.py
 COMMITS = 60
 
 

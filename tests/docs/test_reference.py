@@ -14,10 +14,10 @@ NAMES = """
     Accepted Again Agent AnchorFailed Answer BadReturn BadTool Budget Call CallDenied CallFailed CallRef
     CallTimedOut CannotUndo Chat CheckAgain ChildCancelled Choice Completed Consequences Done DuplicateAgent Event
     Fenced Frame FramesOpen Halt Halted Handle Happened Idle InFlight Interruption Json KeyReused KeyUnusable
-    LLMAgent Log MailView Mark Message Misuse Need NoAnswer NotCalled NotHappened NotPerformed NotStorable Notary
+    LLMAgent Log MailView Mark Message Misuse Moment Need NoAnswer NotCalled NotHappened NotPerformed NotStorable Notary
     OpenFrame OutsideACall Performed Pipeline Plan PlanItem Receipt Redactor Refused RequestCut RequestRefused
     Residue Run RunCancelled RunEnded RunFailed RunHeld RunIdTaken RunView Runtime Said SchemaTool Secret Spent
-    StackFull StandfastError StoreBusy StoreDamaged StoreError StoreFailed StoreTooNew TextDelta TooLate Tool
+    StackFull StandfastError StopRecord StoreBusy StoreDamaged StoreError StoreFailed StoreTooNew TextDelta TooLate Tool
     ToolServerFailed Toolbox Trip Tripwire Undone UnknownAgent UnknownHalt UnknownRun WrongState agent ask child
     file_content idempotency_key progress run_process say sleep spend stop_token tool use
 """

@@ -137,7 +137,7 @@ async def test_a_full_disk_shuts_the_gate_until_there_is_room_again(tmp_path: Pa
             filler = fill(small_disk)
             await the_gate_is_shut(worker, run, tmp_path)
             with pytest.raises(StoreFailed) as told:
-                await runs.start("walker", {"steps": 1}, labels={"long": "x" * 50_000})
+                await runs.start("walker", {"steps": 1}, labels={f"label{n}": "x" * 500 for n in range(50)})
             assert "free space" in told.value.hint
             assert (await run.view()).status == "running", "a look still works"
             filler.unlink()

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pydantic_core import to_json
 from tests.evidence.world import Victim
 
-from standfast.evidence.checkpoints import BEFORE_ALL, DOMAIN, hash_of
+from standfast.evidence.checkpoints import BEFORE_ALL, DOMAIN, hash_of, signed_part
 from standfast.evidence.keys import Key, load, make, public_pem
 from standfast.rows import CheckpointRow
 from standfast.stores.chain import digests, genesis, link
@@ -45,8 +46,8 @@ def sign_again(victim: Victim, key: Key) -> None:
             one["head"] = found[0][0].hex()
             if one["side"] is not None:
                 one["side"] = side_of(victim, number).hex()
-        new = json.dumps(said).encode()
-        row = CheckpointRow(n, at, new, key.public, key.sign(DOMAIN + new))
+        new = to_json(said)
+        row = CheckpointRow(n, at, new, key.public, key.sign(DOMAIN + signed_part(new)))
         previous = hash_of(row)
         victim.db.execute(
             "UPDATE checkpoints SET doc = ?, key = ?, signature = ? WHERE n = ?", (row.doc, row.key, row.signature, n)
@@ -107,7 +108,7 @@ def test_an_old_checkpoint_signed_anew_is_found(victim: Victim) -> None:
     stranger = make()
     for n, doc in victim.rows("SELECT n, doc FROM checkpoints"):
         update = "UPDATE checkpoints SET key = ?, signature = ? WHERE n = ?"
-        with victim.changed((update, stranger.public, stranger.sign(DOMAIN + doc), n)):
+        with victim.changed((update, stranger.public, stranger.sign(DOMAIN + signed_part(doc)), n)):
             assert victim.verify(anchor=False, key=False).verdict == "broken", n
 
 

@@ -62,7 +62,7 @@ async def test_a_forgotten_run_says_kindly_what_became_of_it(tmp_path: Path) -> 
         assert [view.id for view in await runs.list()] == ["one"]
         assert await run.transcript() == []
         assert [event async for event in run.events()] == []
-        for look in (run.state(), run.result(), run.fork()):
+        for look in (run.state(), run.result(), run.fork(), run.stops()):
             with pytest.raises(Misuse, match="was forgotten on"):
                 await look
         for verb in (run.cancel(), run.resume(), run.message("x"), run.resolve("c", NotHappened())):

@@ -60,6 +60,7 @@ def test_a_key_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "runs.db.key").unlink()
     with pytest.raises(KeyUnusable, match="until now"):
         load_or_make(tmp_path / "runs.db")
+    assert not (tmp_path / "runs.db.key").exists()
 
 
 @pytest.mark.parametrize(

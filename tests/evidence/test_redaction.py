@@ -29,6 +29,7 @@ SHAPES = {
     "private_key": (f"key: {PRIVATE} end", PRIVATE),
     "jwt": (f"jwt={JWT}", JWT),
     "slack_token": ("xox" + "b-123456789012-abc", "xox" + "b-123456789012-abc"),
+    "standfast_token": (f"link #token={'sf_' + 'Q' * 43}", "sf_" + "Q" * 43),
     "google_key": ("AIza" + "SyA1234567890abcdefghijklmnopqrstuv", "AIza" + "SyA1234567890abcdefghijklmnopqrstuv"),
 }
 ORDINARY = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.halt.world import Job, a_world, asker, boss, drafter, idler, writer
@@ -60,6 +60,23 @@ async def test_a_halt_stops_what_it_matches_and_names_what_is_in_flight(what: di
             *(halt.id, "op", "leaking"),
             *("op", "fixed"),
         )
+
+
+@pytest.mark.parametrize("then", ["pause", "cancel"])
+async def test_a_halt_names_what_a_run_that_is_being_cancelled_has_in_flight(then: Literal["pause", "cancel"]) -> None:
+    """R13: and with "cancel" it does not wait for what a soft cancel would let end."""
+    async with a_world() as (runs, world):
+        gate = world.shut_at("read 0")
+        run = await runs.start(drafter, Job())
+        await eventually(lambda: "read 0" in world.log)
+        await run.cancel(soft=True)
+        halt = await runs.halt(agent="drafter", reason="leaking", then=then)
+        assert (halt.runs, [ref.tool for ref in halt.in_flight]) == (0, ["read"])
+        if then == "pause":
+            assert (await run.view()).status == "cancelling"
+            gate.set()
+        receipt = await run.settled(10)
+        assert [flight.outcome for flight in receipt.in_flight] == ["finished" if then == "pause" else "aborted"]
 
 
 @pytest.mark.parametrize(

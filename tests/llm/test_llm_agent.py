@@ -29,6 +29,7 @@ from standfast import (
     models,
     tool,
 )
+from standfast.events import CallStarted
 from standfast.models import ScriptedModel, Use, use
 from standfast.models.scripted import ScriptedProvider
 from standfast.replies import Finished, Request
@@ -120,6 +121,22 @@ async def test_a_task_is_answered_with_tools_in_between() -> None:
         assert m.requests[0].system.startswith("Be brief.")
         assert [t.name for t in m.requests[0].tools] == ["look", "update_plan"]
         assert m.requests[0].tools[0].description == "Look something up."
+
+
+async def test_instructions_cannot_be_guessed_from_the_record() -> None:
+    """R32: the record has a digest of them, salted for each run, and the same in all calls of the run."""
+    answers = [use("look", what="x"), "It is 42."]
+    one = LLMAgent("one", model=models.scripted(*answers, *answers), tools=[look], instructions="Be discreet.")
+    seen: list[set[str]] = []
+    async with lab([one]) as runs:
+        for _ in range(2):
+            run = await runs.start(one, "What is x?")
+            await run.result(timeout=10)
+            calls = [e async for e in run.events() if isinstance(e, CallStarted) and e.tool != "look"]
+            seen.append({str(call.args["system"]) for call in calls})
+            assert len(calls) == 2
+    assert [len(digests) for digests in seen] == [1, 1]
+    assert seen[0] != seen[1]
 
 
 async def test_it_starts_by_name_with_a_text_from_a_process_without_its_code(tmp_path: Any) -> None:

@@ -43,6 +43,7 @@ async def stop(run: Handle[Any], verb: Verb, exchange: Exchange) -> Trial:
     return Trial(exchange, answer, time.monotonic())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])

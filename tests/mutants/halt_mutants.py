@@ -51,6 +51,13 @@ HALT_MUTANTS: tuple[Mutant, ...] = (
         'if row.status == "queued":',
         hint=21,
     ),
+    Mutant(
+        "a halt names nothing of runs that are being cancelled",
+        "verbs/halting.py",
+        "    named = run.named_in_flight\n",
+        "    named = list[CallRef]()\n",
+        hint=6237,
+    ),
     Mutant("the first lift frees a run that two halts hold", "halts.py", "    if left:\n", "    if False:\n", hint=21),
     Mutant(
         "a resume waves a halt through",

@@ -30,7 +30,8 @@ def caught(mutant: Mutant | None, seeds: int, timeout: float) -> tuple[bool, str
     """Was it noticed? And by what. Without a mutant: does the source as it is pass?"""
     with tempfile.TemporaryDirectory(prefix="standfast-mutant-") as folder:
         copy = Path(folder, "standfast")
-        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        # Links, also to what is compiled; a file that a mutant changes is its own.
+        shutil.copytree(SOURCE, copy, copy_function=os.symlink)
         what, hint = "races", 0
         if mutant is not None:
             what, hint = mutant.caught_by, mutant.hint
@@ -38,8 +39,10 @@ def caught(mutant: Mutant | None, seeds: int, timeout: float) -> tuple[bool, str
                 file = copy / name
                 text = file.read_text()
                 assert old in text, f"mutant {mutant.name!r} does not apply to {name} any more: bring it up to date"
+                for linked in (file, *file.parent.glob(f"__pycache__/{file.stem}.*")):
+                    linked.unlink()
                 file.write_text(text.replace(old, new))
-        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
         program = [sys.executable, "-m", "tests.mutants.run", what, str(hint), str(seeds), str(copy)]
         try:
             done = subprocess.run(

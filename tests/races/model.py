@@ -21,8 +21,9 @@ def expected(op: Op, story: Story) -> set[str]:
         return {f"ask {op.n} {answer}"}
     if op.do == "child":
         soft = any(s.args["soft"] for s in story.accepted("cancel"))  # reaches the child; the step may still end
-        cancelled = {f"child {op.n} child cancelled"} if soft or story.accepted("child cancel") else set[str]()
-        return {f"child {op.n} {len(op.many)}", *cancelled}
+        halted = any(halted.halt.then == "cancel" for halted in story.halts)  # it may match the child alone
+        cancelled = soft or halted or story.accepted("child cancel")
+        return {f"child {op.n} {len(op.many)}", *([f"child {op.n} child cancelled"] if cancelled else [])}
     if op.do == "swallow":
         return {f"swallow {op.n} {op.n * 10} {op.n * 10}"}
     if op.do == "stray":

@@ -255,7 +255,7 @@ class Oracle:
 
     def _undo_began(self, key: str, before: float) -> bool:
         """A run that was about to end, or going back, had begun to undo before it was cancelled."""
-        return any(s.at + 1_800_000_000.0 < before for s in self._world.of(key, "undo"))
+        return any(s.at + 1_800_000_000.0 <= before + 1e-6 for s in self._world.of(key, "undo"))  # in one instant
 
     def _wanted(self, row: CallRow, receipt: Receipt) -> bool:
         if row.tool not in UNDOABLE or row.status in ("not_begun", "not_performed", "withdrawn", "denied", "approved"):
@@ -307,7 +307,8 @@ class Oracle:
         if self.row.status == "done":
             must(state.at == len(state.program), "a run that is done has done everything")
             must(self.row.doc.result == len(state.trace), "the result is the program's")
-        edits = [s.args["args"][0]["note"] for s in self._story.accepted("edit")] if self._own else []
+        accepted = sorted(self._story.accepted("edit"), key=lambda s: s.n)  # two people may edit at once
+        edits = [s.args["args"][0]["note"] for s in accepted] if self._own else []
         if edits and not self._story.accepted("rewind") and not self._went_back():
             must(state.note == edits[-1], f"the last edit {edits[-1]} is in the state, not {state.note!r}")
 

@@ -41,6 +41,11 @@ class Server:
         self.folder = folder
         self.store = folder / "runs.db"
         self.log = folder / "server.log"
+        environment = dict(os.environ)
+        if "--token" in options:  # a server takes it from its environment: every process reads command lines
+            at = options.index("--token")
+            environment["STANDFAST_TOKEN"] = options[at + 1]
+            options = (*options[:at], *options[at + 2 :])
         argv = [sys.executable, "-W", "error::ResourceWarning", "-m", "standfast.cli", "serve", *agents]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -48,15 +53,15 @@ class Server:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=ROOT,
+                env=environment,
                 text=True,
                 start_new_session=True,
             )
         self.said: list[str] = []
         self.url = self._line(r"standfast: (\S+)/$")
-        given = "--token" in options or "--token-file" in options
-        self.token = "" if given else self._line(r"token: (\S+)$")
-        if "--token" in options:
-            self.token = options[options.index("--token") + 1]
+        self.token = environment.get("STANDFAST_TOKEN", "")
+        if not self.token and "--token-file" not in options:
+            self.token = self._line(r"token: (\S+)$")
         if "--token-file" in options:
             self.token = Path(options[options.index("--token-file") + 1]).read_text().strip()
         self._line("store: ")

@@ -31,6 +31,7 @@ from standfast import events as ev
 from standfast.events import plain
 from standfast.models import Think, use
 from standfast.models.scripted import ScriptedProvider
+from standfast.records import Moment
 from standfast.replies import Request
 from standfast.supervising import Supervisor
 from standfast.testing import lab
@@ -152,6 +153,30 @@ async def test_pause_closes_the_stream_and_holds_the_run_with_a_need(line: Any, 
     if channel == "text":
         assert said.text + mark.withheld == LEAK[: len(said.text) + len(mark.withheld)]
         assert len(said.text) - len(SURE) <= 30
+
+
+async def test_what_is_held_back_is_counted_once_on_its_own_channel_from_where_holding_began() -> None:
+    """R31, R33: a row had begun in the reasoning when the answer tripped: both are kept in, each in its place."""
+    thought, first = BANK[:40], "Let me see. "
+    one = leaker((Think(first + thought), LEAK), tripwire=Tripwire(action="pause"))
+    async with lab([one]) as runs:
+        run = await runs.start(one, "What were you told?")
+        await held(run, "tripwire")
+        [trip] = trips(await events_of(run))
+        [said] = await run.transcript()
+        [stop] = await run.stops()
+        [mark] = said.trips
+    assert said.reasoning and len(said.reasoning) < len(first + thought)
+    rest = (first + thought)[len(said.reasoning) :]
+    answer = LEAK[len(said.text) : len(said.text) + trip.held_back]
+    assert mark.withheld == answer and said.text == LEAK[: len(said.text)]
+    assert [(one.channel, one.start, one.characters, one.digest) for one in stop.held_back] == [
+        (channel, start, len(text), hashlib.sha256(text.encode()).hexdigest())
+        for channel, start, text in (
+            ("text", len(said.text), answer),
+            ("reasoning", len(said.reasoning), rest),
+        )
+    ]
 
 
 async def test_a_client_sees_no_more_live_than_the_record_keeps(tmp_path: Path) -> None:
@@ -391,12 +416,12 @@ async def test_a_crash_right_after_a_trip_holds_the_run_in_the_end(
     crashed = asyncio.Event()
     tripped = Supervisor._tripped
 
-    async def dies_first(self: Supervisor, text: str, data: Any) -> None:
+    async def dies_first(self: Supervisor, text: str, data: Any, asked: Moment) -> None:
         if not crashed.is_set():
             await self._s.flushed()
             crashed.set()
             await asyncio.sleep(60)
-        await tripped(self, text, data)
+        await tripped(self, text, data, asked)
 
     monkeypatch.setattr(Supervisor, "_tripped", dies_first)
     one = leaker(LEAK, LEAK, tripwire=Tripwire(action="pause"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -20,6 +21,12 @@ from standfast.tui.starting import StartDialog
 from standfast.tui.tones import DARK, LIGHT
 
 SIZES = {"narrow": (60, 30), "normal": (80, 24), "wide": (130, 36)}
+# Colours change nothing about places: every width and every shade is looked at, all pairs of them in a soak.
+LOOKS = (
+    [(width, shade) for width in SIZES for shade in ("dark", "light")]
+    if os.environ.get("STANDFAST_SOAK")
+    else [("narrow", "light"), ("normal", "dark"), ("wide", "light")]
+)
 
 
 def on_screen(app: WatchApp, size: tuple[int, int]) -> None:
@@ -39,8 +46,8 @@ async def light(pilot: Pilot[Any], app: WatchApp, wanted: str) -> None:
         await until(pilot, lambda: (wanted == "light") != app.current_theme.dark)
 
 
-@pytest.mark.parametrize("shade", ["dark", "light"])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.soak
+@pytest.mark.parametrize(("width", "shade"), LOOKS)
 async def test_a_run_in_every_state(runs: Runtime, watching: Watching, width: str, shade: str) -> None:
     """R25, R27: running, paused, each pane, redirecting, cancelled: the bar is whole in all of them."""
     size, tail = SIZES[width], f"{width}-{shade}"
@@ -85,8 +92,8 @@ async def test_a_run_in_every_state(runs: Runtime, watching: Watching, width: st
         shot(app, f"cancelled-{tail}")
 
 
-@pytest.mark.parametrize("shade", ["dark", "light"])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.soak
+@pytest.mark.parametrize(("width", "shade"), LOOKS)
 async def test_dialogs_and_the_list(runs: Runtime, watching: Watching, width: str, shade: str) -> None:
     """R14, R24, R26"""
     size, tail = SIZES[width], f"{width}-{shade}"

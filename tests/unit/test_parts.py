@@ -61,3 +61,19 @@ def test_a_choice_that_leaves_a_part_empty_is_not_red_but_one_that_leaves_all_em
     both = [_part(tmp_path, "first", GREEN), _part(tmp_path, "second", RED)]
     assert run(both, ["-k", "green"]) == 0
     assert run(both[:1], ["-k", "blue"]) == 1
+
+
+def test_no_event_loop_is_left_for_the_garbage_collector_to_complain_of_in_a_later_test(tmp_path: Path) -> None:
+    text = """
+import asyncio, contextlib, gc
+
+def test_that_asks_for_a_loop_where_none_is_running():
+    with contextlib.suppress(RuntimeError):
+        asyncio.gather()
+
+def test_that_runs_a_loop_of_its_own():
+    asyncio.run(asyncio.sleep(0))
+    gc.collect()
+"""
+    part = _part(tmp_path, "loops", text)
+    assert run([part], ["-p", "tests.conftest"]) == 0

@@ -14,6 +14,8 @@ from tests.helpers import eventually, held
 
 from standfast import Misuse, Runtime, ToolServerFailed
 from standfast.adapters import mcp
+from standfast.adapters.mcp import connection, process
+from standfast.adapters.mcp.backend import backend
 
 BAD = {"type": "object", "properties": {"x": {"type": "y"}}}
 
@@ -204,3 +206,49 @@ async def test_a_long_line_is_read_whole(zoo: Zoo) -> None:
     async with zoo.sdk() as server:
         name = "x" * 3_000_000
         assert await server.call("greet", name=name) == f"hello {name}"
+
+
+@pytest.mark.parametrize("end", ["\\n", ""])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+async def test_a_line_is_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch, more: int, end: str) -> None:
+    """R34: whether its end has come or not."""
+    monkeypatch.setattr(process, "LONGEST_LINE", 1_000)
+    strays: list[str] = []
+    program = f"import sys; sys.stdout.write('x' * {1_000 + more} + '{end}'); sys.stdout.flush(); sys.stdin.read()"
+    server = process.ServerProcess(backend(), [sys.executable, "-c", program], None, None, strays.append)
+    try:
+        heard = await eventually(lambda: server.broken.done() or strays or len(server._line) == 1_000 + more)
+        assert heard
+        assert server.broken.done() == (more > 0)
+        if more > 0:
+            assert "it sent a line of more than" in server.broken.result()
+    finally:
+        await server.close()
+
+
+async def test_answers_to_calls_that_were_given_up_are_waited_for_so_many(
+    zoo: Zoo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R34: the oldest is forgotten, and the session goes on."""
+    monkeypatch.setattr(connection, "MOST_GIVEN_UP", 2)
+    zoo.mode(call="hang", cancel="silent")
+    async with zoo.raw() as server:
+        one = caller(server)
+        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
+            given_up: list[connection.Asked] = []
+            for n in range(3):
+                run = await runs.start(one, todo(("look", {"n": n})))
+                await zoo.called(n + 1)
+                assert await run.cancel()
+                await run.settled()
+                assert server._connection is not None
+                given_up += [each for each in server._connection._given_up if each not in given_up]
+                assert len(given_up) == n + 1
+                assert len(server._connection._given_up) == min(n + 1, 2)
+            first, *others = given_up
+            assert first.task is not None
+            await eventually(first.task.done)
+            assert [each.task is not None and each.task.done() for each in others] == [False, False]
+            zoo.mode()
+            again = await runs.start(one, todo(("look", {"n": 9})))
+            assert await again.result() == ["did 9"]

@@ -1,0 +1,57 @@
+"""Every limit of the code is in the table of limits, and every row of it names a test that is there (R34)."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "standfast"
+LIMIT = re.compile(r"_?([A-Z]+_)*(MOST|LONGEST|DEEPEST|SHORTEST|LIMITS?|MAX|LARGEST)(_[A-Z]+)*")
+
+
+def _table() -> Any:
+    spec = importlib.util.spec_from_file_location("limits_table", ROOT / "docs" / "limits_table.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["limits_table"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLE = _table()
+ROWS = [row for rows in TABLE.LIMITS.values() for row in rows]
+
+
+def _in_the_code() -> set[str]:
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.parse(path.read_text("utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            names = [
+                name for target in targets for name in ast.walk(target or ast.Pass()) if isinstance(name, ast.Name)
+            ]
+            found |= {f"{module}:{name.id}" for name in names if LIMIT.fullmatch(name.id)}
+    return found
+
+
+def test_every_limit_of_the_code_is_in_the_table() -> None:
+    told = {name for row in ROWS for name in row.numbers}
+    assert len(_in_the_code()) > 60
+    assert _in_the_code() - told - TABLE.NO_LIMITS == set(), "say in docs/limits_table.py what happens there"
+    assert TABLE.NO_LIMITS - _in_the_code() == set()
+    assert told & TABLE.NO_LIMITS == set()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what[:40])
+def test_every_limit_has_a_number_and_a_test(row: Any) -> None:
+    for name in row.numbers:
+        assert TABLE.value_of(name)
+    file, _, test = row.test.partition("::")
+    assert re.search(rf"^(async )?def {test}\(", (ROOT / "tests" / file).read_text("utf-8"), re.MULTILINE), row.test
