@@ -59,7 +59,7 @@ SECTIONS: dict[str, list[str]] = {
         *("Happened", "NotHappened", "CheckAgain", "Budget", "Spent"),
     ],
     "Evidence": ["Notary", "Redactor", "Secret"],
-    "Receipts": ["Receipt", "InFlight", "Undone", "Residue", "Mark"],
+    "Receipts": ["Receipt", "InFlight", "Undone", "Residue", "Mark", "StopRecord", "Moment"],
     "Events": ["Event", "TextDelta"],
 }
 METHODS: dict[str, tuple[str, ...]] = {  # () stands for all of them

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from limits_table import LIMITS, limits_table
 
 from standfast.machine import ANSWERS, STATUSES, TRANSITIONS, USER_VERBS, Rule, Transition, UserVerb
 from standfast.records import ENDED, LIVE
@@ -72,9 +76,10 @@ def more_table() -> str:
     return "\n".join(lines + [_cells(verb, f"`{argument}`", f"`{right}`", why) for verb, argument, right, why in MORE])
 
 
-PAGES = {
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "states.md": {"transitions": transitions_table, "answers": answers_table},
     "guide/rights.md": {"rights": rights_table, "more": more_table},
+    "limits.md": {heading.lower(): partial(limits_table, rows) for heading, rows in LIMITS.items()},
 }
 
 

@@ -1,0 +1,698 @@
+"""Every limit there is: what it limits, where its number is, who can change it, what happens there, which test shows it."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+NOBODY = "nobody"
+RULES = "`Rules(...)` of `control_app`"
+PROGRAM = "the program"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One row of the table; `numbers` are names in the package, and the table shows what they are."""
+
+    what: str
+    numbers: tuple[str, ...]
+    unit: str
+    who: str
+    then: str
+    test: str
+
+
+LIMITS: dict[str, tuple[Limit, ...]] = {
+    "What one request may be": (
+        Limit(
+            "the line and headers of a request",
+            ("server.connections:LONGEST_HEAD",),
+            "bytes",
+            NOBODY,
+            "400, and the connection is closed",
+            "limits/test_connections.py::test_the_head_of_a_request_is_so_long_and_no_longer",
+        ),
+        Limit(
+            "a body",
+            ("server.guard:Rules.max_body",),
+            "bytes",
+            RULES,
+            "413; up to so many bytes more are read and thrown away, so that its sender reads the answer",
+            "limits/test_server.py::test_a_body_is_so_large_and_no_larger",
+        ),
+        Limit(
+            "what is read and thrown away of a body that is too large",
+            ("server.guard:DRAINED",),
+            "bytes",
+            NOBODY,
+            "the connection is closed",
+            "limits/test_both_sides.py::test_of_a_body_that_is_too_large_so_much_is_read_and_no_more",
+        ),
+        Limit(
+            "a body of a stranger (logging in), and how many are read at one time",
+            ("server.guard:STRANGERS_BODY", "server.guard:MOST_STRANGERS"),
+            "bytes, bodies",
+            NOBODY,
+            "413; 429",
+            "limits/test_server.py::test_strangers_send_little_and_few_at_a_time",
+        ),
+        Limit(
+            "levels of nesting",
+            ("server.wire:DEEPEST",),
+            "levels",
+            NOBODY,
+            "422",
+            "limits/test_server.py::test_a_body_is_so_deep_and_no_deeper",
+        ),
+        Limit(
+            "a name in a path or a request: run, call, thought, tool, agent",
+            ("server.verbs:LONGEST_ID",),
+            "characters",
+            NOBODY,
+            "404, 422",
+            "limits/test_server.py::test_names_in_a_path_are_so_long_and_no_longer",
+        ),
+        Limit(
+            "a request id, an idempotency key",
+            ("server.verbs:LONGEST_KEY",),
+            "characters",
+            NOBODY,
+            "422; AG-UI's longer ones are hashed",
+            "limits/test_server.py::test_what_a_verb_is_told_is_so_long_and_no_longer",
+        ),
+        Limit(
+            "the text of a message, a redirect, a note",
+            ("server.verbs:LONGEST_TEXT",),
+            "characters",
+            NOBODY,
+            "422",
+            "limits/test_server.py::test_what_a_verb_is_told_is_so_long_and_no_longer",
+        ),
+        Limit(
+            "a reason",
+            ("verbs.halting:LONGEST_REASON",),
+            "characters",
+            NOBODY,
+            "the rest is left out and the verb is carried out: no stop is refused for its reason",
+            "limits/test_server.py::test_no_reason_is_too_long_for_a_stop_and_what_is_left_out_is_seen",
+        ),
+        Limit(
+            "a place in a record (`after`, `Last-Event-ID`)",
+            ("server.sse:LONGEST_PLACE",),
+            "digits",
+            NOBODY,
+            "422",
+            "limits/test_server.py::test_a_place_in_a_record_is_a_number_that_can_be_one",
+        ),
+        Limit(
+            "a message of a socket",
+            ("server.serving:LONGEST_MESSAGE",),
+            "bytes, unpacked",
+            NOBODY,
+            "that socket is closed",
+            "server/test_socket.py::test_too_large_a_message_closes_the_socket_only",
+        ),
+        Limit(
+            "a line to the operator",
+            ("operator.listening:LONGEST_LINE",),
+            "bytes",
+            NOBODY,
+            "refused with a hint",
+            "limits/test_both_sides.py::test_a_line_to_an_operator_is_so_long_and_no_longer",
+        ),
+    ),
+    "How much and how often somebody may ask": (
+        Limit(
+            "requests of one actor: at once, then a second",
+            ("server.guard:Rules.burst", "server.guard:Rules.a_second"),
+            "requests",
+            RULES,
+            "429 with `Retry-After`; **pause, cancel, force and halt are not counted**",
+            "server/test_guard.py::test_a_flood_is_slowed_down_and_stops_are_not",
+        ),
+        Limit(
+            "actors whose rate is remembered",
+            ("server.limits:MOST_KNOWN",),
+            "actors",
+            NOBODY,
+            "all begin anew",
+            "limits/test_memory.py::test_a_flood_of_names_fills_no_memory",
+        ),
+        Limit(
+            "messages of one socket: at once, then a second",
+            ("server.socket:MESSAGES_AT_ONCE", "server.socket:MESSAGES_A_SECOND"),
+            "messages",
+            NOBODY,
+            "answered with 429; stops are not counted",
+            "limits/test_connections.py::test_a_socket_that_says_too_much_is_told_so_and_its_stop_is_heard",
+        ),
+        Limit(
+            "verbs of one socket that are being carried out",
+            ("server.socket:MOST_AT_WORK",),
+            "verbs",
+            NOBODY,
+            "answered with 429; stops are not counted",
+            "limits/test_memory.py::test_a_socket_has_so_many_verbs_at_work_and_stops_are_not_counted",
+        ),
+        Limit(
+            "answers of one socket that wait for its reader",
+            ("server.socket:MOST_ANSWERS", "server.socket:MOST_UNSENT"),
+            "answers",
+            NOBODY,
+            "a page that does not read is let go",
+            "limits/test_both_sides.py::test_answers_wait_for_a_page_that_does_not_read_so_many_and_then_it_is_let_go",
+        ),
+        Limit(
+            "runs that one socket watches",
+            ("server.socket:MOST_WATCHED",),
+            "runs",
+            NOBODY,
+            "429: unwatch some",
+            "limits/test_memory.py::test_a_socket_watches_so_many_runs_and_no_more",
+        ),
+        Limit(
+            "sockets and streams of one actor, and of all",
+            ("server.readers:MOST_OF_ONE", "server.readers:MOST"),
+            "open",
+            NOBODY,
+            "429; verbs by POST need none of them",
+            "limits/test_server.py::test_sockets_and_streams_are_limited_for_one_actor_and_for_all",
+        ),
+        Limit(
+            "connections without a request",
+            ("server.connections:MOST_IDLE",),
+            "connections",
+            NOBODY,
+            "the oldest goes, the newest is let in",
+            "limits/test_connections.py::test_the_oldest_of_too_many_idle_connections_goes_and_the_newest_is_answered",
+        ),
+        Limit(
+            "the time for a request's headers",
+            ("server.connections:HEAD_SECONDS",),
+            "seconds",
+            NOBODY,
+            "the connection is closed",
+            "limits/test_connections.py::test_a_request_that_does_not_come_is_not_waited_for",
+        ),
+        Limit(
+            "connections to the operator, by its socket and by its port",
+            ("operator.listening:MOST_CONNECTIONS",),
+            "of each",
+            NOBODY,
+            "refused; those at the port keep nobody from the socket",
+            "fuzz/test_operator.py::test_strangers_at_the_port_keep_nobody_from_the_socket",
+        ),
+        Limit(
+            "refused attempts in the record of the house, of one actor: at once, then a second",
+            ("server.attempts:AT_ONCE", "server.attempts:A_SECOND"),
+            "rows",
+            NOBODY,
+            "the others are counted",
+            "attacks/test_from_outside.py::test_guessing_opens_nothing_and_a_flood_of_guesses_leaves_a_count_not_a_full_disk",
+        ),
+        Limit(
+            "actors whose refused attempts are counted one by one",
+            ("server.attempts:MOST_ACTORS",),
+            "actors",
+            NOBODY,
+            "the others are counted together, as strangers",
+            "limits/test_memory.py::test_attempts_of_too_many_actors_are_counted_together",
+        ),
+        Limit(
+            "what a refused attempt says",
+            ("server.attempts:LONGEST",),
+            "characters",
+            NOBODY,
+            "the rest is left out",
+            "limits/test_memory.py::test_attempts_of_too_many_actors_are_counted_together",
+        ),
+    ),
+    "What an answer may be": (
+        Limit(
+            "events in a page of a record",
+            ("server.handlers:PAGE_BYTES",),
+            "bytes, or 1000 events",
+            NOBODY,
+            "the rest is in the next page",
+            "limits/test_server.py::test_a_page_of_the_record_is_cut_by_its_bytes_and_the_rest_follows",
+        ),
+        Limit(
+            "runs that a search by text looks through",
+            ("server.reading:MOST_SEARCHED",),
+            "runs, newest first",
+            NOBODY,
+            "older ones are not found by text",
+            "limits/test_memory.py::test_a_search_looks_through_so_many_runs",
+        ),
+        Limit(
+            "an answer of the operator",
+            ("operator.client:LONGEST_ANSWER",),
+            "bytes",
+            NOBODY,
+            "who asked takes it for none",
+            "limits/test_memory.py::test_an_answer_without_end_is_none",
+        ),
+    ),
+    "What a run may hold": (
+        Limit(
+            "the id of a run",
+            ("arguments:MOST_IN_A_RUN_ID",),
+            "characters",
+            NOBODY,
+            "refused",
+            "limits/test_memory.py::test_the_id_of_a_run_is_so_long_and_no_longer",
+        ),
+        Limit(
+            "labels, and each name and value",
+            ("arguments:MOST_LABELS", "arguments:LONGEST_LABEL"),
+            "labels, characters",
+            NOBODY,
+            "refused",
+            "limits/test_runs.py::test_labels_are_few_and_short",
+        ),
+        Limit(
+            "messages and redirects that it has not read",
+            ("verbs.mailing:MOST_UNREAD",),
+            "of one run",
+            NOBODY,
+            "refused, with cancel and pause as choices",
+            "limits/test_runs.py::test_mail_that_nobody_reads_is_refused_at_its_limit_and_stops_are_not",
+        ),
+        Limit(
+            "runs that descend from each other",
+            ("children:DEEPEST_FAMILY",),
+            "generations",
+            NOBODY,
+            "the call is refused, the run held (error)",
+            "limits/test_runs.py::test_an_agent_that_calls_itself_is_held_at_the_deepest_place",
+        ),
+        Limit(
+            "steps, unless a budget says otherwise",
+            ("agent:DEFAULT_BUDGET.steps",),
+            "steps",
+            "`Budget(...)`",
+            "paused (budget): raise it, or cancel. Calls, tokens, cost and seconds have no cap unless you give one",
+            "budget/test_caps.py::test_a_cap_pauses_and_raising_it_goes_on_without_repeating",
+        ),
+        Limit(
+            "text of one reply of a model",
+            ("models.calling:MOST_CHARACTERS",),
+            "characters",
+            "`Model(most_characters=...)`",
+            "the stream is cut, the text kept, the run held (error)",
+            "llm/test_model_calls.py::test_an_endless_answer_is_cut_and_kept",
+        ),
+        Limit(
+            "a request to a model, in the record",
+            ("models.calling:SHOWN_BYTES",),
+            "bytes",
+            NOBODY,
+            "a digest stands for the rest",
+            "limits/test_both_sides.py::test_a_request_to_a_model_is_shown_up_to_so_many_bytes_and_then_by_its_digest",
+        ),
+        Limit(
+            "output of a program that a tool runs",
+            ("bodies.programs:KEPT",),
+            "bytes",
+            NOBODY,
+            "head and tail are kept, and it is said what is missing",
+            "unit/bodies/test_programs.py::test_long_output_keeps_head_and_tail_and_says_what_is_missing",
+        ),
+        Limit(
+            "the result of what a person performed, as the agent is told it",
+            ("person_steps:KEPT_RESULT",),
+            "bytes",
+            NOBODY,
+            "the whole is in the record",
+            "limits/test_memory.py::test_a_long_result_of_a_person_is_told_by_its_size",
+        ),
+        Limit(
+            "text that the tripwire held back, in its event",
+            ("tripping:MOST_KEPT",),
+            "characters",
+            NOBODY,
+            "all of them are counted",
+            "limits/test_both_sides.py::test_of_what_a_tripwire_held_back_so_much_is_kept_and_all_of_it_counted",
+        ),
+        Limit(
+            "a line of an MCP server",
+            ("adapters.mcp.process:LONGEST_LINE",),
+            "bytes",
+            NOBODY,
+            "the server is given up",
+            "adapters/mcp/test_bad_servers.py::test_a_line_is_so_long_and_no_longer",
+        ),
+        Limit(
+            "answers of an MCP server that are listened for after their calls were given up",
+            ("adapters.mcp.connection:MOST_GIVEN_UP",),
+            "answers",
+            NOBODY,
+            "the oldest is forgotten",
+            "adapters/mcp/test_bad_servers.py::test_answers_to_calls_that_were_given_up_are_waited_for_so_many",
+        ),
+    ),
+    "What the record of a stop may hold": (
+        Limit(
+            "texts of which it is known how much a client was handed",
+            ("server.reach:MOST_TEXTS",),
+            "of one client, the newest",
+            NOBODY,
+            "older ones are counted",
+            "limits/test_stop_record.py::test_of_each_client_the_newest_texts_are_known_and_the_others_counted",
+        ),
+        Limit(
+            "pieces of text of which it is known when a client was handed them",
+            ("server.reach:MOST_TIMES",),
+            "of one client, the newest",
+            NOBODY,
+            "the record of a stop says at least so many characters",
+            "limits/test_stop_record.py::test_the_times_of_so_many_pieces_are_known_and_of_more_a_stop_says_at_least",
+        ),
+        Limit(
+            "what a client calls itself",
+            ("server.reach:LONGEST_PROGRAM",),
+            "characters",
+            NOBODY,
+            "the rest is left out",
+            "limits/test_stop_record.py::test_what_a_client_calls_itself_is_cut",
+        ),
+        Limit(
+            "clients that the record of a stop names",
+            ("server.telling:MOST_CLIENTS",),
+            "clients",
+            NOBODY,
+            "the others are counted; what was held back from all is then not told",
+            "limits/test_stop_record.py::test_the_record_of_a_stop_names_so_many_clients_and_counts_the_others",
+        ),
+        Limit(
+            "clients of a run that are remembered after they have left",
+            ("server.telling:MOST_GONE",),
+            "clients, the newest",
+            NOBODY,
+            "the others are counted",
+            "limits/test_stop_record.py::test_clients_that_have_left_are_remembered_so_many_and_the_others_counted",
+        ),
+        Limit(
+            "runs that are followed after all of their clients have left",
+            ("server.telling:MOST_LINGERING",),
+            "runs, the newest",
+            NOBODY,
+            "who has left the others is in no record of a stop",
+            "limits/test_stop_record.py::test_runs_whose_clients_have_all_left_are_followed_so_many_and_no_more",
+        ),
+        Limit(
+            "runs in which a stream of all events has a place",
+            ("server.telling:MOST_EVERYWHERE",),
+            "runs, the newest",
+            NOBODY,
+            "it counts as a client that has left the others",
+            "limits/test_stop_record.py::test_a_stream_of_all_events_knows_its_place_in_so_many_runs",
+        ),
+        Limit(
+            "runs whose requests for their text a server counts",
+            ("server.telling:MOST_FETCHED",),
+            "runs, the newest",
+            NOBODY,
+            "of every run it is said that its text may have been fetched: nothing is claimed of what went to no connection",
+            "limits/test_stop_record.py::test_requests_are_counted_of_so_many_runs_and_then_any_may_have_been_fetched",
+        ),
+    ),
+    "What an evidence bundle may be": (
+        Limit(
+            "all parts of a bundle together, unpacked",
+            ("evidence.bundle_shapes:MOST_BYTES",),
+            "bytes",
+            NOBODY,
+            "none is written; one that is larger is not read",
+            "evidence/test_bundle_limits.py::test_all_parts_together_are_so_large_and_no_larger",
+        ),
+        Limit(
+            "bundles that are being fetched from a server, and for how long one may be",
+            ("server.taking_evidence:MOST_DOWNLOADS", "server.taking_evidence:DOWNLOAD_SECONDS"),
+            "bundles, seconds",
+            NOBODY,
+            "503 with Retry-After; the connection is given up, and the file is gone",
+            "limits/test_downloads.py::test_so_many_bundles_are_fetched_at_a_time_and_no_more",
+        ),
+        Limit(
+            "its manifest",
+            ("evidence.bundle_shapes:MOST_OF_MANIFEST",),
+            "bytes",
+            NOBODY,
+            "none is written; one that is larger is not read",
+            "evidence/test_bundle_limits.py::test_manifest_and_custody_are_so_large_and_no_larger",
+        ),
+        Limit(
+            "what the house has recorded about its runs",
+            ("evidence.bundle_shapes:MOST_OF_CUSTODY",),
+            "bytes",
+            NOBODY,
+            "no bundle is written; one that is larger is not read",
+            "evidence/test_bundle_limits.py::test_manifest_and_custody_are_so_large_and_no_larger",
+        ),
+        Limit(
+            "a line of a record in it",
+            ("evidence.bundle_shapes:MOST_OF_LINE",),
+            "bytes",
+            NOBODY,
+            "no bundle is written; one with longer lines is not read",
+            "evidence/test_bundle_limits.py::test_a_line_of_a_part_is_so_long_and_no_longer",
+        ),
+        Limit(
+            "files in it",
+            ("evidence.bundle_zip:_MOST_ENTRIES",),
+            "files",
+            NOBODY,
+            "one with more is not read",
+            "evidence/test_bundle_limits.py::test_parts_are_so_many_and_no_more",
+        ),
+        Limit(
+            "descendants of a run that are taken along",
+            ("evidence.bundle_shapes:MOST_CHILDREN",),
+            "runs",
+            NOBODY,
+            "refused: take bundles of those that matter",
+            "evidence/test_bundle_limits.py::test_children_are_so_many_and_no_more",
+        ),
+        Limit(
+            "checkpoints in it",
+            ("evidence.bundle_shapes:MOST_CHECKPOINTS",),
+            "checkpoints",
+            NOBODY,
+            "the first and the newest are in it, and it says how many are not",
+            "evidence/test_bundle_limits.py::test_checkpoints_are_the_first_and_the_newest_if_there_are_too_many",
+        ),
+        Limit(
+            "recipients of the sealed part",
+            ("evidence.sealing:MOST_RECIPIENTS",),
+            "keys",
+            NOBODY,
+            "refused",
+            "evidence/test_bundle_limits.py::test_recipients_are_so_many_and_no_more",
+        ),
+        Limit(
+            "rows of a table in its report",
+            ("evidence.html_report:MOST_ROWS",),
+            "rows",
+            NOBODY,
+            "the rest is counted, and in the parts beside it",
+            "evidence/test_bundle_limits.py::test_a_table_of_the_report_says_how_many_rows_it_leaves_out",
+        ),
+        Limit(
+            "tries of calls whose text is in its report",
+            ("evidence.html_transcript:MOST_TRIES",),
+            "tries, the newest",
+            NOBODY,
+            "the others are counted, and in transcript.json",
+            "evidence/test_bundle_limits.py::test_a_report_shows_the_newest_tries_and_says_how_many_it_leaves_out",
+        ),
+        Limit(
+            "text of one of them there",
+            ("evidence.html_transcript:MOST_CHARACTERS",),
+            "characters",
+            NOBODY,
+            "the rest is counted, and in transcript.json",
+            "evidence/test_bundle_limits.py::test_a_report_shows_so_much_of_a_try_and_says_how_much_it_leaves_out",
+        ),
+        Limit(
+            "lines of the drawing of a stop there",
+            ("evidence.stop_timeline:MOST",),
+            "lines",
+            NOBODY,
+            "the others are in the table below it",
+            "evidence/test_bundle_limits.py::test_a_drawing_has_so_many_lines_and_always_the_end",
+        ),
+    ),
+    "What a store and a process may hold": (
+        Limit(
+            "tokens that count",
+            ("tokens:MOST_TOKENS",),
+            "tokens",
+            NOBODY,
+            "no other is made until some are revoked or expire",
+            "limits/test_runs.py::test_tokens_that_count_are_limited_and_those_that_have_ended_are_not_counted",
+        ),
+        Limit(
+            "the name of a token",
+            ("tokens:LONGEST_NAME",),
+            "characters",
+            NOBODY,
+            "refused",
+            "limits/test_memory.py::test_the_name_of_a_token_is_so_long_and_no_longer",
+        ),
+        Limit(
+            "browsers that are logged in with one token",
+            ("server.sessions:MOST_SESSIONS",),
+            "sessions",
+            NOBODY,
+            "who logs in logs out the one that logged in first",
+            "limits/test_server.py::test_whoever_logs_in_once_too_often_logs_out_the_first",
+        ),
+        Limit(
+            "events of a watched run in memory",
+            ("server.feeds:RECENT", "server.feeds:RECENT_BYTES"),
+            "events, bytes",
+            NOBODY,
+            "older ones are read from the store",
+            "limits/test_server.py::test_events_kept_for_watchers_are_limited_in_number_and_bytes",
+        ),
+        Limit(
+            "pieces of live text that wait for a reader",
+            ("server.feeds:MOST_DELTAS",),
+            "pieces",
+            NOBODY,
+            "the oldest are left out; the text is in the record soon after",
+            "limits/test_memory.py::test_live_text_that_nobody_reads_is_dropped_at_its_beginning",
+        ),
+        Limit(
+            "pieces of live text that wait for the control process",
+            ("server.lines:MOST_WAITING", "server.lines:LONGEST_LINE"),
+            "pieces, bytes",
+            NOBODY,
+            "the oldest are left out",
+            "limits/test_memory.py::test_a_worker_that_is_not_heard_keeps_so_much_and_no_more",
+        ),
+        Limit(
+            "pieces of live text that wait for a program that follows a run",
+            ("hub:LIVE_BACKLOG",),
+            "pieces",
+            NOBODY,
+            "what comes then is left out; events never are",
+            "limits/test_memory.py::test_live_text_for_a_program_that_does_not_read_is_dropped_at_its_end",
+        ),
+        Limit(
+            "runs that have ended, kept in memory for lists",
+            ("server.reading:KEPT_VIEWS",),
+            "runs",
+            NOBODY,
+            "all are read again",
+            "limits/test_memory.py::test_views_that_are_kept_are_so_many_and_no_more",
+        ),
+        Limit(
+            "calls that an AG-UI stream remembers: ended, and too early",
+            ("server.agui_events:MOST_ENDED", "server.agui_events:MOST_EARLY"),
+            "calls",
+            NOBODY,
+            "the oldest are forgotten",
+            "limits/test_both_sides.py::test_calls_that_have_ended_are_remembered_so_many",
+        ),
+        Limit(
+            "runs that are looked at in one go for `--notify`",
+            ("server.notifying:MOST_TOLD",),
+            "runs, newest first",
+            NOBODY,
+            "the others are told of when these are settled",
+            "limits/test_both_sides.py::test_needs_are_told_of_so_many_runs_at_a_time_and_of_the_others_when_these_are_settled",
+        ),
+        Limit(
+            "checkpoints that wait for an anchor",
+            ("evidence.anchors:BACKLOG",),
+            "checkpoints",
+            NOBODY,
+            "the newest stands for all before it",
+            "limits/test_memory.py::test_an_anchor_that_does_not_answer_keeps_so_many_waiting",
+        ),
+        Limit(
+            "wake-ups between processes",
+            ("stores.sqlite_tx:_SIGNALS_KEPT",),
+            "rows",
+            NOBODY,
+            "the oldest are deleted; they only make waiting shorter",
+            "limits/test_memory.py::test_signals_are_so_many_and_no_more",
+        ),
+        Limit(
+            "text held back because it may be a secret not yet finished",
+            ("redaction:LONGEST_HELD",),
+            "characters",
+            NOBODY,
+            "it is let go",
+            "limits/test_memory.py::test_what_may_be_a_secret_is_held_for_so_long_and_no_longer",
+        ),
+        Limit(
+            "secrets that are taken from the environment, and how short they may be",
+            ("redaction:MOST_OF_ENVIRONMENT", "redaction:SHORTEST"),
+            "variables, characters",
+            PROGRAM,
+            "others are seen by their shape alone",
+            "fuzz/test_secrets.py::test_values_of_the_environment_that_are_named_as_secrets_are_redacted",
+        ),
+    ),
+}
+
+NO_LIMITS = {
+    "adapters.mcp.asking:LONGEST_NOTICE",
+    "bodies.threads:LONGEST_REPEAT",
+    "cli.access:SHORTEST_ENDING",
+    "cli.story:SHORTEST_TOLD",
+    "cli.words:TRIPWIRE_LIMITS",
+    "evidence.anchors:LONGEST_RETRY",
+    "evidence.bundle_check:LIMITS",
+    "evidence.checking:KEY_LIMIT",
+    "evidence.checking:SIGNING_LIMIT",
+    "evidence.checking:TAIL_LIMIT",
+    "evidence.html_report:LIMITS",
+    "llm_agent:MOST_PIECES",
+    "llm_agent:MOST_REMINDERS",
+    "loops:LONGEST",
+    "models.anthropic_messages:MAX_TOKENS",
+    "models.calling:LONGEST_RETRY",
+    "models.weights:_LONGEST_SHOWN",
+    "passage:LONGEST_NAME",
+    "scope:LONGEST_REPEAT",
+    "server.pool:LONGEST_PAUSE",
+    "stores.turns:LONGEST_COURTESY",
+    "tools_of:MOST_OBJECTS",
+    "tripwire.scanning:SHORTEST",
+    "tripwire:MOST_CANARIES",
+    "tripwire:MOST_PREPARED",
+    "tui.model:MOST_CHARACTERS",
+    "tui.model:MOST_LINES",
+    "tui.timeline:MOST",
+}
+"""Named like limits, but times, shapes or what a screen shows: nothing that others could make grow."""
+
+
+def value_of(name: str) -> str:
+    """The number that stands in the package under this name."""
+    module, _, path = name.partition(":")
+    found: object = importlib.import_module(f"standfast.{module}")
+    holder, _, field = path.partition(".")
+    found = getattr(found, holder)
+    if field:
+        found = _default(found, field) if isinstance(found, type) else getattr(found, field)
+    assert isinstance(found, int | float), name
+    return f"{found:,.0f}" if found >= 1 else f"{found:g}"
+
+
+def _default(kind: object, field: str) -> object:
+    fields: dict[str, object] = getattr(kind, "__dataclass_fields__", {})
+    return getattr(fields[field], "default", None)
+
+
+def limits_table(of: tuple[Limit, ...]) -> str:
+    """As it stands in the page."""
+    lines = ["| what | limit | who can change it | what happens there |", "|---|---|---|---|"]
+    for row in of:
+        numbers = ", ".join(value_of(name) for name in row.numbers)
+        lines.append(f"| {row.what} | {numbers} {row.unit} | {row.who} | {row.then} |")
+    return "\n".join(lines)
