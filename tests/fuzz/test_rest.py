@@ -54,9 +54,10 @@ def routes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str
     return _routes(tmp_path_factory.mktemp("routes"))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    one = Server(tmp_path_factory.mktemp("fuzzed"), "--workers", "1").ready()
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """One of its own for each try: what a try did to its runs is the past of the next."""
+    one = Server(tmp_path, "--workers", "1").ready()
     try:
         yield one
     finally:
@@ -68,7 +69,7 @@ def people(server: Server, round_: int) -> list[str]:
     still, asking, capped, over = runs = [f"{name}-{round_}" for name in RUNS]
     for halt in server.get("/api/halts")["halts"]:
         server.post(f"/api/halts/{halt['id']}/lift", {"reason": "the next round"})
-    server.start("counter", still, to=20, seconds=0.02)
+    server.start("counter", still, to=1000, seconds=0.4)  # it cannot end before it is paused
     server.post(f"/api/runs/{still}/pause")
     server.start("shop", asking)
     given = {"agent": "counter", "id": capped, "state": {"to": 20}, "budget": {"steps": 1}}
