@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,9 +28,10 @@ FILTERS = ["status", "agent", "labels", "needs", "text", "limit", "before", "x"]
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    one = Server(tmp_path_factory.mktemp("fuzzed"), "--workers", "1").ready()
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """One of its own for each try: what a try did to its runs is the past of the next."""
+    one = Server(tmp_path, "--workers", "1").ready()
     try:
         yield one
     finally:
