@@ -325,7 +325,8 @@ class Runtime:
         """Delete the content of an ended run and its children; the chain keeps their hashes, the house who did it."""
         id_ = run if isinstance(run, str) else run.id
         Ask(by=by, reason=reason)
-        return await self.control(lambda tx: forget(tx, id_, by=by, reason=reason, route=route))
+        why = reason if self._redactor is None else self._redactor.text(reason)  # it outlives what is forgotten
+        return await self.control(lambda tx: forget(tx, id_, by=by, reason=why, route=route))
 
     # --- looking ----------------------------------------------------------------------------------------
 

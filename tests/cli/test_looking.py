@@ -147,6 +147,12 @@ def test_a_wrong_token_is_unreachable_and_says_where_to_get_one(shell: Terminal,
     assert both.exit_code == 2
 
 
+def test_a_halt_of_nothing_is_told_in_the_words_of_the_command() -> None:
+    nothing = CliRunner().invoke(standfast, ["halt", "--reason", "x"])
+    assert nothing.exit_code == 2
+    assert "--agent, --label, or --all; nothing was halted" in nothing.output
+
+
 def test_no_command_takes_a_token_on_its_command_line() -> None:
     """Every process of the machine can read those."""
     for names in SECTIONS.values():

@@ -50,6 +50,16 @@ async def test_a_forgotten_run_is_gone_from_the_file_and_the_record_holds(tmp_pa
     assert (event.run, event.by, event.reason) == ("one", "ana", "the law")
 
 
+async def test_the_reason_that_outlives_a_run_holds_no_secret(tmp_path: Path) -> None:
+    secret = "sk-ant-api03-" + "A" * 30
+    async with Runtime(tmp_path / "runs.db", [writer]) as runs:
+        await ended(runs, "one")
+        await runs.forget("one", by="ana", reason=f"it held {secret}")
+        view = await runs.handle("one").view()
+    assert secret not in view.error
+    assert "by ana: it held [redacted:api_key:" in view.error
+
+
 async def test_a_forgotten_run_says_kindly_what_became_of_it(tmp_path: Path) -> None:
     async with Runtime(tmp_path / "runs.db", [writer]) as runs:
         await ended(runs, "one")

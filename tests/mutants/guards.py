@@ -358,4 +358,4 @@ def a_trip_ends_the_call() -> None:
 
 def a_resume_lets_a_tripped_call_pass() -> None:
     passes = tripwires.test_resume_lets_the_call_pass_marked_and_only_that_call()
-    asyncio.run(asyncio.wait_for(passes, 30))  # without its guard the call is held again, and the test waits for its end
+    asyncio.run(asyncio.wait_for(passes, 30))  # without its guard the call is held again, and waited for

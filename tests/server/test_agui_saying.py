@@ -44,6 +44,17 @@ def test_late_words_of_a_call_that_ended_begin_no_message() -> None:
     assert contents(lines) == []
 
 
+def test_the_last_words_of_calls_that_ended_together_go_on_in_their_messages() -> None:
+    """R28, R36: a stop cuts two calls, then the record has the last words of both; none is told twice."""
+    saying = Saying("t", "r", "run")
+    cut = [{"type": "call_cut", "call": call, "outcome": "aborted"} for call in "ab"]
+    said = [flushed("a", 0, "Once"), flushed("b", 0, "Twice"), *cut, flushed("a", 4, " upon"), flushed("b", 5, " a")]
+    lines = [line for event in [started("a"), started("b"), *said] for line in saying.event(event)]
+    assert contents(lines) == [("a.1.text", "Once"), ("b.1.text", "Twice"), ("a.1.text", " upon"), ("b.1.text", " a")]
+    ended = [line for line in saying.event({"type": "verb_noted"}) if line["type"] == "TEXT_MESSAGE_END"]
+    assert [line["messageId"] for line in ended] == ["a.1.text", "b.1.text"]
+
+
 def test_a_long_stream_keeps_nothing_of_what_is_over() -> None:
     saying = Saying("t", "r", "run")
     for n in range(5 * MOST_ENDED):

@@ -118,6 +118,13 @@ def test_a_token_in_a_link_does_not_stay_there(server: Server, stranger: httpx2.
     assert stranger.get("/?token=wrong", headers={"Accept": "text/html", "Cookie": ""}).status_code in (303, 200)
 
 
+def test_an_address_of_a_run_leads_to_its_page(server: Server) -> None:
+    """R26: what people write, /runs/ID, is where the page has that run."""
+    with httpx2.Client(base_url=server.url, headers={"Authorization": f"Bearer {server.token}"}) as http:
+        found = [http.get(path).headers["location"] for path in ("/runs", "/runs/a%20b?tab=plan", "/runs//x.example/")]
+    assert found == ["/#/", "/?tab=plan#/runs/a%20b", "/#/runs//x.example/"]
+
+
 def test_a_wrong_token_in_a_link_leads_to_the_login_page(stranger: httpx2.Client) -> None:
     answer = stranger.get("/?token=wrong", headers={"Accept": "text/html"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/login")

@@ -152,6 +152,17 @@ def test_if_seq_guards_two_editors(server: Server) -> None:
     server.post(f"/api/runs/{run}/cancel")
 
 
+@pytest.mark.parametrize(
+    "mark", [{"call": "x", "offset": -1}, {"call": "x", "offset": 1.5}, {"call": 7}, "here", 9**40]
+)
+def test_no_mark_is_so_odd_that_a_cancel_is_refused_for_it(server: Server, mark: Any) -> None:
+    """R30: what cannot be read marks where the text ends."""
+    run = server.start("counter", f"marked-{uuid.uuid4().hex}", to=10_000, seconds=0.1)
+    assert server.post(f"/api/runs/{run}/cancel", {"suspicious": mark})["answer"] == "accepted"
+    server.until(run, "cancelled")
+    assert [event["type"] for event in server.events(run)].count("output_suspected") == 1
+
+
 def test_a_cancelled_run_is_forked(server: Server) -> None:
     """R10."""
     run = server.start("counter", new_id(), to=30, seconds=0.05)

@@ -108,6 +108,8 @@ def halt(
     by: str | None,
 ) -> None:
     """Stop every run that matches, and let none start or go on until the halt is lifted."""
+    if not (agent or labels or everything):
+        raise click.UsageError("say what to halt: --agent, --label, or --all; nothing was halted")
     # One id by whichever way: a halt whose answer was lost is not set twice.
     request: Json = {
         "do": "halt",

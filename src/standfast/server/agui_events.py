@@ -17,6 +17,8 @@ MOST_ENDED: Final = 500  # calls whose late words are still told apart from thos
 MOST_EARLY: Final = 200
 STOPS: Final = ("run_paused", "run_done", "run_cancelled", "run_failed")
 GOING: Final = ("run_claimed", "run_queued", "resume_asked", "run_started")
+ENDS_OF_CALLS: Final = ("call_finished", "call_failed", "call_cut")
+LAST_WORDS: Final = ("text_flushed", *ENDS_OF_CALLS)  # a stop ends several calls, and then come the last words of each
 
 Line = dict[str, Any]
 
@@ -57,7 +59,7 @@ class Saying:
         self._speech: dict[tuple[str, str], _Speech] = {}
         self._calls = dict.fromkeys(self._known.calls - self._known.results, "")  # without a result, and why
         self._asked: dict[str, Any] = {}  # arguments of calls that wait for a person
-        self._closing: set[str] = set()  # calls that have ended, and may have last words
+        self._closing: dict[str, None] = {}  # calls that have ended, and may have last words
         self._ended: dict[str, None] = {}
         self._last: dict[str, Any] = {}
         self.stopped = True  # until it is seen to go on
@@ -151,7 +153,7 @@ class Saying:
                 self._steps = event["step"] + (kind == "step_finished")
             elif kind == "call_started":
                 open_calls[call] = [event]
-            elif kind in ("call_finished", "call_failed", "call_cut"):
+            elif kind in ENDS_OF_CALLS:
                 open_calls.pop(call, None)
             elif kind == "asked":
                 self._asked[call] = event["args"]
@@ -172,7 +174,7 @@ class Saying:
     def event(self, event: dict[str, Any]) -> Iterator[Line]:
         """One event of the record."""
         kind, call = event["type"], str(event.get("call", ""))
-        if kind != "text_flushed":  # the last words of a call stand behind its end
+        if kind not in LAST_WORDS:
             for ended in self._closing:
                 yield from self._close_call(ended)
             self._closing.clear()
@@ -232,7 +234,7 @@ class Saying:
         yield {"type": "TOOL_CALL_END", "toolCallId": call}
 
     def _end_call(self, event: dict[str, Any], call: str) -> Iterator[Line]:
-        self._closing.add(call)
+        self._closing[call] = None
         self._ended[call] = None
         if len(self._ended) > MOST_ENDED:
             del self._ended[next(iter(self._ended))]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from standfast.server.problems import Problem
@@ -45,9 +46,16 @@ def file_response(path: Path, *, keep: bool = False) -> Response:
 
 
 async def index(_: Request) -> Response:
-    """The page itself: every permalink of it is this file."""
+    """The page itself."""
     path = FOLDER / "index.html"
     return file_response(path) if path.is_file() else HTMLResponse(PLAIN)
+
+
+async def permalink(request: Request) -> Response:
+    """An address that people can write: the page keeps its own behind the `#`."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    place = quote(str(request.path_params.get("rest", "")))
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/{query}#/{'runs/' + place if place else ''}", 303)
 
 
 async def part(request: Request) -> Response:
@@ -74,8 +82,8 @@ def page_routes() -> list[BaseRoute]:
     beside = [p.name for p in FOLDER.iterdir() if p.is_file() and p.name != "index.html"] if FOLDER.is_dir() else []
     return [
         Route("/", index, methods=["GET"], name="page"),
-        Route("/runs", index, methods=["GET"], name="page_list"),
-        Route("/runs/{rest:path}", index, methods=["GET"], name="page_of_run"),
+        Route("/runs", permalink, methods=["GET"], name="page_list"),
+        Route("/runs/{rest:path}", permalink, methods=["GET"], name="page_of_run"),
         *(Route(f"/{name}", part, methods=["GET"], name=name) for name in sorted({*PARTS, *beside})),
         Route("/assets/{path:path}", asset, methods=["GET"], name="asset"),
     ]

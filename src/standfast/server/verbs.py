@@ -6,7 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from standfast import control, verbs
 from standfast.abc import Tx
@@ -48,6 +57,18 @@ def _short_enough(given: Any) -> Any:
     return given[: LONGEST_REASON - 1] + "…"
 
 
+def _readable(given: Any) -> Any:
+    """No mark is so odd that a stop would be refused for it: one that cannot be read marks where the text ends."""
+    if isinstance(given, bool):
+        return given
+    try:
+        mark = _marks.validate_python(given)
+    except ValidationError:
+        return bool(given)
+    return mark if 0 <= mark.offset <= BIGGEST and len(mark.call) <= LONGEST_ID else True
+
+
+_marks = TypeAdapter(Mark)
 Reason: TypeAlias = Annotated[str, BeforeValidator(_short_enough)]
 
 
@@ -96,7 +117,7 @@ class Message(Asked):
 class Cancel(Stopping):
     undo: Undo = "step"
     soft: bool = False
-    suspicious: bool | Mark = Field(
+    suspicious: Annotated[bool | Mark, BeforeValidator(_readable)] = Field(
         False, description="mark the transcript: at the place that was read, {call, offset}, or (true) where it ends"
     )
 
