@@ -208,7 +208,7 @@ def test_the_commands_say_what_is_wrong(tmp_path: Path) -> None:
     assert "there is no store" in typed("halt", "--all", "--reason", "x", "--store", store, code=6)
     assert not Path(store).exists()
     SqliteStore(store).create()
-    assert "an agent, a label, or all" in typed("halt", "--reason", "x", "--store", store, code=1)
+    assert "--agent, --label, or --all" in typed("halt", "--reason", "x", "--store", store, code=2)
     assert "there is no halt 'x'" in typed("lift", "x", "--store", store, code=1)
     assert typed_json("lift", "x", "--store", store, code=1)["error"] == "UnknownHalt"
     typed("halt", "--all", "--store", store, code=2)
