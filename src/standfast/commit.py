@@ -8,7 +8,7 @@ verbs, mail and other drivers, by the run's `seq` and `fence`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -40,7 +40,7 @@ class Boundary(Quick):
     step: int
     snapshot: bytes
     logs: list[LogRows]
-    read_mail: list[str]
+    read_mail: Sequence[str]
     changes: int = 0  # how many changes of its commit are of the step it ends; the rest are of the next
     notes: int = 0  # the same for events
 
@@ -318,7 +318,7 @@ def _forget_step(doc: RunDoc) -> None:
     doc.diverged_ok = []
 
 
-def orders_taken(read: list[str]) -> Callable[[RunDoc], None]:
+def orders_taken(read: Sequence[str]) -> Callable[[RunDoc], None]:
     """Orders that a boundary has read are no longer waiting."""
 
     def change(doc: RunDoc) -> None:

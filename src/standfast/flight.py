@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -93,7 +94,7 @@ class Flight:
         self.ended = False
         self.gone = False  # left behind, and ended at last
         self.abandoned = False  # outlived its deadline: whatever it still does is kept out of the run
-        self.facts: list[str] = []  # held before it: its own effect may change them
+        self.facts: Sequence[str] = ()  # held before it: its own effect may change them
         self.speech: Speech | None = None  # made when it says something
         self.heard: Heard | None = None  # of a model
         self.over: asyncio.Future[None] | None = None  # made by whoever waits for its end

@@ -30,8 +30,10 @@ class Journal:
         """The call's key: run, epoch, step, tool, arguments, and which of equal ones it is."""
         tool = call.tool.name
         if key is None:
-            what = self._nth(call)
-            self.pass_over(call)
+            same = (tool, call.raw)
+            n = self._seen.get(same, 0)
+            self._seen[same] = n + 1
+            what = _what(call, n)
         else:
             known = self._explicit.get(f"{tool}\0{key}")
             if known is not None:
@@ -57,16 +59,12 @@ class Journal:
 
     def next_row(self, call: Call[Any]) -> CallRow | None:
         """What earlier attempts left of this call, the next of equal ones; does not ask for it."""
-        return self.rows.get(self._id(call, self._nth(call)))
+        return self.rows.get(self._id(call, _what(call, self._seen.get((call.tool.name, call.raw), 0))))
 
     def pass_over(self, call: Call[Any]) -> None:
         """The next of equal calls is another one."""
         same = (call.tool.name, call.raw)
         self._seen[same] = self._seen.get(same, 0) + 1
-
-    def _nth(self, call: Call[Any]) -> bytes:
-        n = self._seen.get((call.tool.name, call.raw), 0)
-        return b"%b\0%b\0%d" % (call.tool.name.encode(), call.raw, n)
 
     def _id(self, call: Call[Any], what: bytes) -> str:
         return f"{call.tool.name}-{sha256(self._prefix + what).hexdigest()[:24]}"
@@ -94,3 +92,8 @@ class Journal:
         finished = tuple(r.ref for r in self.rows.values() if r.status == "finished")
         cut = tuple(r.ref for r in self.rows.values() if r.status in ("cut", "in_doubt", "failed", "not_begun"))
         return Interruption(text, finished, cut) if self.rows or text else None
+
+
+def _what(call: Call[Any], n: int) -> bytes:
+    """Tool, arguments, and which of equal calls it is."""
+    return b"%b\0%b\0%d" % (call.tool.name.encode(), call.raw, n)

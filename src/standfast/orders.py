@@ -29,10 +29,10 @@ async def carry_out_orders(session: Session, run: Run[Any], *, last: bool) -> No
             session.note(ev.VerbNoted(verb=str(order["order"]), by=mail.by, text=text))
         elif order["order"] == "abandon":
             await run.thoughts.abandon(frame.id, mail.by, str(order["reason"]))
-            run.abandoned.append((frame, str(order["reason"])))
+            run.abandoned = (*run.abandoned, (frame, str(order["reason"])))
         else:
             await run.thoughts.return_to(frame.id)
-        run.mail_read.append(mail.id)
+        run.mail_read = (*run.mail_read, mail.id)
 
 
 def _meant(frames: Sequence[Frame], id_: str, goal: str) -> Frame | None:

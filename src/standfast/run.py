@@ -60,11 +60,11 @@ class Run(Generic[S]):
         self.state = state
         self.plan = plan
         self.thoughts = Frames(session, self, stack)
-        self.abandoned: list[tuple[Frame, str]] = []  # frames that people gave up before this step, and why
-        self.mail_read: list[str] = []
-        self.mail_before: set[str] = set()  # read by steps before this one, whose boundary may not be durable yet
+        self.abandoned: tuple[tuple[Frame, str], ...] = ()  # frames that people gave up before this step, and why
+        self.mail_read: tuple[str, ...] = ()
+        self.mail_before: frozenset[str] = frozenset()  # read by earlier steps, whose boundary may not be durable yet
         self._journaled: dict[str, int] = {}
-        self._redirects: list[str] = []  # all that this step has read
+        self._redirects: tuple[str, ...] = ()  # all that this step has read
 
     @property
     def id(self) -> str:
@@ -141,7 +141,7 @@ class Run(Generic[S]):
     def take_redirects(self) -> list[str]:
         """What people want done instead, in order; the boundary of this step marks it as read."""
         texts = [m.text for m in self._take("redirect")]
-        self._redirects += texts
+        self._redirects = (*self._redirects, *texts)
         return texts
 
     def take_messages(self, limit: int | None = None) -> list[Message]:
@@ -170,7 +170,7 @@ class Run(Generic[S]):
             before = known if isinstance(known, list) else []
             mail = deliverable(mail, self.frames, self._s.agent.limits, before)[:limit]
         ids = [m.id for m in mail]
-        self.mail_read += ids
+        self.mail_read = (*self.mail_read, *ids)
         if known is None or (ids and ids != known):
             self._s.remember_value(name, cast("JsonValue", ids), took_mail=bool(wanted))
         return mail

@@ -96,7 +96,7 @@ class Runtime:
         self._signing = Signing(self._store, notary, drives=drive)
         self._redactor = as_redactor(redact)
         if self._redactor is not None:
-            self._store.redact = self._redactor.line
+            self._store.redact = self._redactor.lines
 
     @property
     def signing(self) -> NotaryState:

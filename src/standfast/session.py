@@ -102,6 +102,8 @@ class Session:
             if now - self._yielded > YIELD_SECONDS:
                 self._yielded = now
                 await asyncio.sleep(0)
+            if commit.done and commit.error is None:
+                return
         await commit.wait()
 
     async def flushed(self) -> None:

@@ -154,8 +154,7 @@ class Stepper:
             return Turn("held")
         s.begin_step()
         following = Run(s, scope, scope.number, s.step, state, run.plan.next(), stack)
-        following.mail_before = run.mail_before
-        following.mail_before.update(run.mail_read)
+        following.mail_before = run.mail_before.union(run.mail_read) if run.mail_read else run.mail_before
         self._run = following
         return None
 

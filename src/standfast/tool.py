@@ -139,6 +139,7 @@ class Tool(Generic[P, R]):
         read = self._read()
         self._positional, self._names, self._defaults = read.positional, read.names, read.defaults
         self._sorted_names = sorted(self._names)
+        self._in_order = self._sorted_names == [*self._names]
         self.is_async: bool = read.is_async
         # What is exactly a word, a number or a truth value reads back as itself: no codec is needed to know that.
         kinds = [read.hints.get(name) for name in self._names]
@@ -191,7 +192,7 @@ class Tool(Generic[P, R]):
         if self._plain_types is not None:
             args = {name: given[name] for name in self._names}
             if [type(value) for value in args.values()] == self._plain_types:
-                plain = _plain_json({name: given[name] for name in self._sorted_names})
+                plain = _plain_json(args if self._in_order else {name: given[name] for name in self._sorted_names})
                 if plain is not None:
                     return Call(self, args, plain)
         try:

@@ -222,10 +222,11 @@ async def test_a_table_whose_first_page_is_gone_is_found_before_anything_is_writ
     await filled(path)
     db = sqlite3.connect(path)
     root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
+    size = db.execute("PRAGMA page_size").fetchone()[0]
     db.close()
     with path.open("r+b") as file:
-        file.seek((root - 1) * 4096)
-        file.write(b"\xa5" * 4096)
+        file.seek((root - 1) * size)
+        file.write(b"\xa5" * size)
     before = contents(tmp_path)
     with pytest.raises(StoreDamaged):
         async with Runtime(path, agents=[counter]):

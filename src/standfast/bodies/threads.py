@@ -26,6 +26,8 @@ LONGEST_REPEAT = 1.0
 class Token:
     """Tells a body that it has been cut; once stopped it stays stopped."""
 
+    __slots__ = ("_stopped",)
+
     def __init__(self) -> None:
         self._stopped = False
 

@@ -35,7 +35,6 @@ class GroupWriter:
         self._scheduled = False
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
-        self._guard = _Guard(store.translate, self._drop)
         self._slow_commits = 0
         self._signals: list[tuple[int, str]] = []  # seen in a commit, not yet passed on
         self._apart: list[BaseException | None] = []
@@ -56,11 +55,14 @@ class GroupWriter:
         self._queue.append(op)
         if not self._scheduled and self._thread is None:
             self._scheduled = True
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._scheduled = False
+        self.flush()
 
     def flush(self) -> None:
         """Commit what has been submitted, now if the lock is free."""
-        self._scheduled = False
         if self._thread is not None or not self._queue or self._closed:
             return
         batch, self._queue = self._queue, []
@@ -128,26 +130,35 @@ class GroupWriter:
 
     def _commit(self, batch: list[Operation], *, wait: bool) -> list[BaseException | None]:
         """One transaction for the batch, or one each if it does not go through together."""
-        with self._guard:
+        try:
             c = self._open()
-            if wait:
-                c.execute("PRAGMA busy_timeout = 1500")
+            if not wait:
+                return self._each_or_together(c, batch)
+            c.execute("PRAGMA busy_timeout = 1500")
             try:
-                if not self._apart:
-                    error = self._transact(c, batch)
-                    if error is None:
-                        return [None] * len(batch)
-                    if len(batch) == 1:
-                        return [error]
-                # One of them failed: each gets a transaction of its own. What is through stays through
-                # when the store fails in between and the rest is tried again.
-                for op in batch[len(self._apart) :]:
-                    self._apart.append(self._transact(c, [op]))
-                outcomes, self._apart = self._apart, []
-                return outcomes
+                return self._each_or_together(c, batch)
             finally:
-                if wait and self._connection is not None:
+                if self._connection is not None:
                     c.execute("PRAGMA busy_timeout = 0")
+        except sqlite3.Error as error:
+            translated = self._store.translate(error)
+            if not isinstance(translated, StoreBusy):
+                self._drop()  # the next try opens and checks anew
+            raise translated from error
+
+    def _each_or_together(self, c: Connection, batch: list[Operation]) -> list[BaseException | None]:
+        if not self._apart:
+            error = self._transact(c, batch)
+            if error is None:
+                return [None] * len(batch)
+            if len(batch) == 1:
+                return [error]
+        # One of them failed: each gets a transaction of its own. What is through stays through
+        # when the store fails in between and the rest is tried again.
+        for op in batch[len(self._apart) :]:
+            self._apart.append(self._transact(c, [op]))
+        outcomes, self._apart = self._apart, []
+        return outcomes
 
     def _transact(self, c: Connection, batch: list[Operation]) -> Exception | None:
         """One transaction; an operation's own error is returned, a store's is raised."""
@@ -203,20 +214,3 @@ class GroupWriter:
                 op.committed()
             else:
                 op.failed(error)
-
-
-class _Guard:
-    """After any error but a lock, the connection is closed; the next try opens and checks anew."""
-
-    def __init__(self, translate: Callable[[sqlite3.Error], StoreError], close: Callable[[], None]) -> None:
-        self._translate = translate
-        self._close = close
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            translated = self._translate(error)
-            if not isinstance(translated, StoreBusy):
-                self._close()
-            raise translated from error

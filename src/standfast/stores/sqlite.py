@@ -32,6 +32,7 @@ T = TypeVar("T")
 APPLICATION_ID = 0x53746661  # "Stfa"
 BUSY_SECONDS = 0.9
 RELINKED_BY = 2  # the schema since which a hash is over digests
+PAGE_BYTES = 8192  # three rows of the record with a state of 2 KB; a page of 4 KB holds one
 WAL_SECONDS = 5.0  # a new store is made once
 
 
@@ -67,7 +68,7 @@ class SqliteStore:
         self._looks_only = looks_only
         self._checked = False  # the file is ours and its tables can be read
         self._current = False  # the schema is up to date
-        self.redact: Redact | None = None  # takes secrets out of a line of JSON before it is chained
+        self.redact: Redact | None = None  # takes secrets out of lines of JSON before they are chained
 
     @property
     def in_memory(self) -> bool:
@@ -286,6 +287,7 @@ def _use_wal(c: Connection) -> None:
     end = time.monotonic() + WAL_SECONDS
     while c.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
+            c.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # means nothing to a file that has pages already
             c.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > end:

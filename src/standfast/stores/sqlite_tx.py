@@ -138,13 +138,13 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
                 if isinstance(event, Stamped | Asking):
                     event.uptime, event.boot = self.uptime, boot_id() or None
                 bodies.append(to_json(event, inf_nan_mode="constants"))
-        lines = [b"[%b]" % b",".join(bodies), _progress(row)]
+        lines = b"[%b]\n%b" % (b",".join(bodies), _progress(row))
         if self._redact is not None:
-            lines = [self._redact(line) for line in lines]
+            lines = self._redact(lines)
         if self._logged:
-            lines.append(to_json(self._logged))
+            lines += b"\n" + to_json(self._logged)
             self._logged = []
-        return b"\n".join(lines)
+        return lines
 
     def list_runs(
         self,
