@@ -80,7 +80,10 @@ def readable_view(tx: Tx, named: tuple[str, str, Status], now: float, doing: str
     id_, agent, status = named
     try:
         row = tx.run(id_)
-        assert row is not None
+        if row is None:
+            raise StoreDamaged(
+                f"run {id_!r} is listed, but cannot be found", hint="nothing was changed; restore a copy of the store"
+            )
         return view_of(tx, row, now, doing)
     except StoreDamaged as error:
         return RunView(id=id_, agent=agent, status=status, error=f"StoreDamaged: {error}")

@@ -346,3 +346,33 @@ async def test_a_folder_that_is_a_file_is_an_error_with_a_hint(tmp_path: Path) -
         async with Runtime(tmp_path / "file" / "runs.db", agents=[counter]):
             pass
     assert told.value.hint
+
+
+@pytest.mark.parametrize("place", [b"CREATE TABLE record", b"CREATE TABLE runs", b"tablecalls", b"tablemail"])
+async def test_a_schema_that_is_no_text_any_more_is_a_damaged_store(tmp_path: Path, place: bytes) -> None:
+    """Found by a soak of the fuzz: SQLite's own message then has bytes that Python cannot read."""
+    path = tmp_path / "runs.db"
+    await filled(path)
+    data = path.read_bytes()
+    at = data.index(place) + len(place) - 2
+    path.write_bytes(data[:at] + b"\xf9" + data[at + 1 :])
+    with pytest.raises(StoreDamaged):
+        async with Runtime(path, agents=[counter]):
+            pass
+
+
+async def test_a_status_that_there_is_not_is_damage_and_hides_no_other_run(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    await filled(path)
+    async with Runtime(path, agents=[counter]) as runs:
+        other = await runs.start(counter, Count(), id="other")
+        await other.result()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE runs SET status = 'yone' WHERE id <> 'other'")
+    db.close()
+    async with Runtime(path, drive=False) as runs:
+        views = {view.id: view for view in await runs.list()}
+        assert views.pop("other").error == ""
+        assert views and all("StoreDamaged" in view.error for view in views.values())
+        with pytest.raises(StoreDamaged):
+            await runs.handle(next(iter(views))).cancel()

@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
@@ -102,15 +103,31 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def contents(whole: bytes) -> st.SearchStrategy[bytes]:
+class Content(NamedTuple):
+    """What stands in a file; a failure tells what it is, not its half a million bytes."""
+
+    told: str
+    raw: bytes
+
+    def __repr__(self) -> str:
+        return self.told
+
+
+def _flipped(whole: bytes, place: int, bits: int) -> bytes:
+    return whole[:place] + bytes([whole[place] ^ bits]) + whole[place + 1 :]
+
+
+def contents(whole: bytes) -> st.SearchStrategy[Content]:
     """Texts, JSON, bytes, and stores that something has gone wrong with."""
     place = st.integers(0, len(whole) - 1)
     flipped = st.tuples(place, st.integers(1, 255)).map(
-        lambda two: whole[: two[0]] + bytes([whole[two[0]] ^ two[1]]) + whole[two[0] + 1 :]
+        lambda two: Content(f"byte {two[0]} of the store ^ {two[1]}", _flipped(whole, *two))
     )
+    cut = place.map(lambda at: Content(f"the first {at} bytes of the store", whole[:at]))
     json = st.tuples(hostile.values, hostile.bodies).map(lambda two: two[1](hostile.written(two[0])))
     fixed = [b"", b"\x00" * 5000, b"\xff\xfe", b"a\nb\n", whole, whole[:100], whole[:4096], b"GGUF" + b"\xff" * 60]
-    return st.one_of(st.sampled_from(fixed), json, flipped, st.binary(max_size=200), place.map(lambda at: whole[:at]))
+    plain = st.one_of(st.sampled_from(fixed), json, st.binary(max_size=200))
+    return st.one_of(plain.map(lambda content: Content(repr(content[:200]), content)), flipped, cut)
 
 
 def judge(code: int, said: str, line: list[str]) -> None:
@@ -130,14 +147,14 @@ def test_no_file_breaks_a_command(words: tuple[str, ...], name: str, store: byte
         line += ["--store", str(whole)]
 
     @tried(EXAMPLES, f"{words} {name}", content=contents(store))
-    def type_it(content: bytes) -> None:
+    def type_it(content: Content) -> None:
         for old in tmp_path.glob("given*"):
             old.unlink()
-        file.write_bytes(content)
+        file.write_bytes(content.raw)
         result = CliRunner().invoke(standfast, line, env=CLEAN, input="")
         judge(result.exit_code, result.output + _broke(result), line)
         if name != "store":
-            assert file.read_bytes() == content, "what is read is not changed"
+            assert file.read_bytes() == content.raw, "what is read is not changed"
 
     type_it()
     file.unlink()

@@ -140,7 +140,7 @@ class GroupWriter:
             finally:
                 if self._connection is not None:
                     c.execute("PRAGMA busy_timeout = 0")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             translated = self._store.translate(error)
             if not isinstance(translated, StoreBusy):
                 self._drop()  # the next try opens and checks anew

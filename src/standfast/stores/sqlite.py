@@ -184,7 +184,8 @@ class SqliteStore:
         """Refuse a file that is not ours or whose tables cannot even be begun to read, before anything is written."""
         if self._version_of(c):
             for (name,) in c.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-                c.execute(f"SELECT * FROM {name} LIMIT 1").fetchone()  # noqa: S608 - names of our own schema
+                quoted = name.replace('"', '""')  # a damaged file may call its tables anything
+                c.execute(f'SELECT * FROM "{quoted}" LIMIT 1').fetchone()  # noqa: S608
             self._checked = True
 
     def close(self) -> None:
@@ -260,8 +261,10 @@ class SqliteStore:
         """Turns sqlite3's errors into ours, and drops a connection that cannot be trusted."""
         return _Translate(self.translate, self._forget)
 
-    def translate(self, error: sqlite3.Error) -> StoreError:
+    def translate(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
         """What a sqlite3 error means for a person."""
+        if isinstance(error, UnicodeDecodeError):  # of a name in the schema, or of SQLite's own message about it
+            return self._damaged("text in it is not UTF-8")
         text = str(error).lower()
         if "locked" in text or "busy" in text:
             pid = lock_holder(self.path)
@@ -272,13 +275,16 @@ class SqliteStore:
                 hint=f"try again; if it stays locked, {who} may be frozen: continue it or kill it",
             )
         if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
-            return StoreDamaged(
-                f"the store {self.path} is damaged: {error}",
-                hint="it was not changed; restore a copy, or recover what is left with sqlite3's .recover",
-            )
+            return self._damaged(str(error))
         return StoreFailed(
             f"the store {self.path} could not be used: {error}",
             hint="free space or make the file and its folder writable; runs keep their last snapshot",
+        )
+
+    def _damaged(self, how: str) -> StoreDamaged:
+        return StoreDamaged(
+            f"the store {self.path} is damaged: {how}",
+            hint="it was not changed; restore a copy, or recover what is left with sqlite3's .recover",
         )
 
 
@@ -308,12 +314,14 @@ class _OfThread:
 
 
 class _Translate(contextlib.AbstractContextManager[None]):
-    def __init__(self, translate: Callable[[sqlite3.Error], StoreError], forget: Callable[[], None]) -> None:
+    def __init__(
+        self, translate: Callable[[sqlite3.Error | UnicodeDecodeError], StoreError], forget: Callable[[], None]
+    ) -> None:
         self._translate = translate
         self._forget = forget
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             translated = self._translate(error)
             if not isinstance(translated, StoreBusy):
                 self._forget()

@@ -17,7 +17,7 @@ from standfast.events import Asking, ByPerson, Event, Stamped, decode
 from standfast.lazily import adapter
 from standfast.log_places import LogRows
 from standfast.quick_events import Quick
-from standfast.records import CallRef, Effect, Hold, Json, Spent, Status
+from standfast.records import ENDED, LIVE, CallRef, Effect, Hold, Json, Spent, Status
 from standfast.rights import Scope
 from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
 from standfast.stores.chain import TOMBSTONE, digests, genesis, link, row_digest
@@ -31,6 +31,7 @@ _Q = queries()
 _APPEND = _Q["append"]
 _mail: TypeAdapter[MailRow] = adapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop", "tripwire"})
+_STATUSES: frozenset[Status] = frozenset((*LIVE, *ENDED))
 _SIGNALS_KEPT = 10_000
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
 FORGOTTEN: tuple[int, int, int, list[Any], dict[str, Any]] = (0, 0, 0, [], {})  # how far a deleted run had got
@@ -396,6 +397,8 @@ def _run(r: Any) -> RunRow | None:
     try:
         progress = FORGOTTEN if r[14] is not None else from_json(bytes(r[13]).split(b"\n", 2)[1])
         attempt, step, snapshot, in_flight, spent = progress
+        if r[3] not in _STATUSES:
+            raise ValueError(f"its status is {r[3]!r}")
         return RunRow(
             *(r[0], r[1], r[2], r[3], r[4], bytes(r[5]), r[6], attempt, r[7], step, snapshot, r[8]),
             *(
