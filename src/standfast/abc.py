@@ -99,7 +99,9 @@ class House(Protocol):
 class Halts(Protocol):
     """The part of a transaction that concerns operators' halts."""
 
-    def insert_halt(self, halt: HaltRow) -> None: ...
+    def insert_halt(self, halt: HaltRow) -> str:
+        """A digest of the row, for the record of the house."""
+        ...
 
     def halt(self, id: str) -> HaltRow | None: ...  # noqa: A002 - the word users know
 
@@ -123,8 +125,8 @@ class Halts(Protocol):
 class Tokens(Protocol):
     """The part of a transaction that knows rights."""
 
-    def put_token(self, token: Token, hash: bytes) -> None:  # noqa: A002
-        """Keep a token under the hash of its secret."""
+    def put_token(self, token: Token, hash: bytes) -> str:  # noqa: A002
+        """Keep a token under the hash of its secret; a digest of the row, for the record of the house."""
         ...
 
     def token(self, hash: bytes) -> Token | None: ...  # noqa: A002
@@ -208,6 +210,10 @@ class Evidence(House, Protocol):
     def plain_logs(self) -> list[Sequence[Any]]: ...
 
     def plain_house(self) -> Iterator[Sequence[Any]]: ...
+
+    def plain_halts(self) -> list[Sequence[Any]]: ...
+
+    def plain_tokens(self) -> list[Sequence[Any]]: ...
 
     def strays(self) -> list[Sequence[Any]]:
         """Rows that belong to no run: table and number."""

@@ -12,6 +12,7 @@ from standfast.errors import Halted
 from standfast.events import Event
 from standfast.json_values import is_object
 from standfast.lazily import adapter
+from standfast.records import Moment
 from standfast.rows import HaltDoc, HaltRow, RunRow, Stop
 from standfast.stops import enter, hold
 
@@ -30,6 +31,11 @@ def halt_doc(row: HaltRow) -> HaltDoc:
 def halt_bytes(doc: HaltDoc) -> bytes:
     """What is signed."""
     return _docs.dump_json(doc)
+
+
+def lift_bytes(id_: str, at: float) -> bytes:
+    """What is signed when a halt is lifted."""
+    return b"standfast lift\0%b\0%r" % (id_.encode("utf-8", "surrogatepass"), at)
 
 
 def matches(halt: HaltDoc, agent: str, labels: Mapping[str, str]) -> bool:
@@ -91,7 +97,7 @@ def _named(row: RunRow, halts: Mapping[str, str], now: float) -> None:
     hold(row, "halted", now, "; ".join(halts.values()), {"halts": {**halts}, "step": halted_since_step(row)})
 
 
-def halt_run(row: RunRow, halts: Sequence[HaltDoc], now: float) -> list[Event]:
+def halt_run(row: RunRow, halts: Sequence[HaltDoc], now: float, asked: Moment | None = None) -> list[Event]:
     """Hold a run that is not being cancelled: the gate closes at this commit. What held it before still does."""
     known = halts_of(row)
     new = [halt for halt in halts if halt.id not in known]
@@ -102,11 +108,17 @@ def halt_run(row: RunRow, halts: Sequence[HaltDoc], now: float) -> list[Event]:
     if row.status in ("queued", "running"):
         first = new[0]
         row.doc.stop = Stop(
-            "pause", now, now, by=first.by, reason=first.reason, trigger="operator", in_flight=in_flight
+            "pause",
+            now if asked is None else asked.at,
+            now,
+            by=first.by,
+            reason=first.reason,
+            trigger="operator",
+            in_flight=in_flight,
         )
         enter(row, "paused" if row.status == "queued" else "pausing", now)
     return [
-        ev.RunHalted(halt=halt.id, by=halt.by, reason=halt.reason, in_flight=in_flight, status=row.status)
+        ev.RunHalted(halt=halt.id, by=halt.by, reason=halt.reason, asked=asked, in_flight=in_flight, status=row.status)
         for halt in new
     ]
 

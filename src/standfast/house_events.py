@@ -41,6 +41,7 @@ class TokenMade(_HouseEvent):
     run: str | None = None
     labels: dict[str, str] = field(default_factory=dict[str, str])
     expires: float | None = None
+    row: str = ""  # a digest of its row, hash of its secret included: a row that was put in its place does not fit
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class HaltSet(_HouseEvent):
     then: Literal["pause", "cancel"] = "pause"
     reason: str
     runs: int = 0  # how many it stopped when it was set
+    row: str = ""  # a digest of its row, signature included
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class HaltLifted(_HouseEvent):
     type: Literal["halt_lifted"] = "halt_lifted"
     halt: str
     reason: str = ""
+    key: str = ""  # whose signature it is, in hex; empty: it is not signed
+    signature: str = ""  # over `lift_bytes`
 
 
 @dataclass(slots=True, kw_only=True)

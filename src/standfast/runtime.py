@@ -17,7 +17,7 @@ from standfast import arguments
 from standfast import budget as budgets
 from standfast.abc import Clock, Connect, Ids, Points, Tx
 from standfast.agent import Agent, as_agent
-from standfast.clock import RandomIds, SystemClock
+from standfast.clock import RandomIds, SystemClock, moment
 from standfast.control import Ask, by_route, load, storable
 from standfast.control_thread import ControlThread
 from standfast.driver import Driver
@@ -309,11 +309,13 @@ class Runtime:
         wanted = wanted_halt(
             id or self.ids.halt(), agent=agent, labels=labels, all=all, then=then, reason=reason, by=by
         )
-        return await self.control(lambda tx: set_halt(tx, wanted, self.is_dead, sign=sign, route=route))
+        sign, asked = sign or self._signing.halts(), moment(self.clock.now())
+        return await self.control(lambda tx: set_halt(tx, wanted, self.is_dead, sign=sign, route=route, asked=asked))
 
     async def lift(self, id: str, *, by: str | None = None, reason: str = "", route: str = "") -> Halt:  # noqa: A002
         """The halt holds no longer; runs that nothing else holds go on by themselves."""
-        return await self.control(lambda tx: lift_halt(tx, id, by=by, reason=reason, route=route))
+        sign = self._signing.halts()
+        return await self.control(lambda tx: lift_halt(tx, id, by=by, reason=reason, sign=sign, route=route))
 
     async def halts(self, *, lifted: bool = False, verify: Verify | None = None) -> builtins.list[Halt]:
         """The halts that hold, oldest first; with `lifted`, every one there ever was."""

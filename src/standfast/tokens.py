@@ -73,7 +73,7 @@ def make_token(
         parent=parent,
         expires=expires,
     )
-    tx.put_token(token, hash_of(secret))
+    row = tx.put_token(token, hash_of(secret))
     tx.note(
         TokenMade(
             token=id,
@@ -82,6 +82,7 @@ def make_token(
             run=run,
             labels=token.labels,
             expires=expires,
+            row=row,
             by=by,
             route=route,
         )

@@ -9,13 +9,15 @@ import json
 from typing import Any
 
 from pydantic_core import to_json
-from tests.evidence.world import Victim
+from tests.evidence.world import Victim, texts
 
 from standfast.evidence.checkpoints import BEFORE_ALL, DOMAIN, hash_of, signed_part
 from standfast.evidence.keys import Key, load, make, public_pem
+from standfast.halts import lift_bytes
+from standfast.house_events import HaltLifted, HaltSet, decode_house, encode_house
 from standfast.rows import CheckpointRow
-from standfast.stores.chain import digests, genesis, link
-from standfast.stores.sides import run_side
+from standfast.stores.chain import HOUSE, digests, genesis, link
+from standfast.stores.sides import house_side, lasting, run_side
 
 
 def rewrite(victim: Victim, run: int = 1) -> None:
@@ -54,6 +56,34 @@ def sign_again(victim: Victim, key: Key) -> None:
         )
 
 
+def halts_signed_again(victim: Victim, key: Key) -> None:
+    """Every halt and every lift anew with this key, and the record of the house that tells of them."""
+    head = HOUSE
+    heads: dict[int, bytes] = {}
+    for seq, at, body in victim.rows("SELECT seq, at, body FROM house ORDER BY seq"):
+        event = decode_house(body)
+        if isinstance(event, HaltSet):
+            doc = victim.rows("SELECT doc FROM halts WHERE id = ?", event.halt)[0][0]
+            signed = (key.public, key.sign(doc))
+            victim.db.execute("UPDATE halts SET key = ?, signature = ? WHERE id = ?", (*signed, event.halt))
+            event.row = lasting(event.halt, doc, *signed)
+        elif isinstance(event, HaltLifted):
+            event.key, event.signature = key.public.hex(), key.sign(lift_bytes(event.halt, event.at)).hex()
+        new = encode_house(event)
+        head = heads[seq] = link(head, seq, at, None, digests(new, None))
+        victim.db.execute("UPDATE house SET body = ?, hash = ? WHERE seq = ?", (new, head, seq))
+    side = house_side(
+        victim.rows("SELECT n, id, doc, key, signature, lifted FROM halts ORDER BY n"),
+        victim.rows("SELECT id, hash, doc, expires, revoked FROM tokens ORDER BY id"),
+    )
+    for n, doc in victim.rows("SELECT n, doc FROM checkpoints"):
+        said = json.loads(doc)
+        if said["house"]["seq"]:
+            said["house"]["head"] = heads[said["house"]["seq"]].hex()
+        said["house"]["side"] = side.hex()
+        victim.db.execute("UPDATE checkpoints SET doc = ? WHERE n = ?", (to_json(said), n))
+
+
 def side_of(victim: Victim, n: int) -> bytes:
     columns = "n, id, agent, status, seq, head, fence, epoch, holder, doc, parent, created, wake_at, needs"
     run = victim.rows(f"SELECT {columns} FROM runs WHERE n = ?", n)[0]
@@ -61,10 +91,6 @@ def side_of(victim: Victim, n: int) -> bytes:
     calls = victim.rows("SELECT * FROM calls WHERE run = ? ORDER BY n", n)
     mail = victim.rows("SELECT * FROM mail WHERE run = ? ORDER BY n", n)
     return run_side(run, contract[0] if contract else None, calls, mail)
-
-
-def texts(report: Any) -> str:
-    return "\n".join(f"{one.verdict} {one.what}: {one.text}" for one in report.findings)
 
 
 def test_a_remade_chain_is_not_the_one_that_was_signed(victim: Victim) -> None:
@@ -86,6 +112,7 @@ def test_known_limit_a_replaced_key_beside_the_store_is_never_proved(victim: Vic
     """Somebody who replaces store and .pub is found only by a key or an anchor kept elsewhere."""
     rewrite(victim)
     stranger = make()
+    halts_signed_again(victim, stranger)
     sign_again(victim, stranger)
     victim.path.with_name("runs.db.pub").write_bytes(public_pem(stranger.public))
     report = victim.verify(key=False, anchor=False)

@@ -120,7 +120,7 @@ def test_a_deleted_row_is_found(victim: Victim, table: str) -> None:
         "INSERT INTO contracts SELECT id || 'x', agent, doc FROM contracts",
         "INSERT INTO house SELECT seq + 100, at, body, hash FROM house",
         "INSERT INTO halts SELECT n + 100, id || 'x', doc, key, signature, lifted FROM halts",
-        "INSERT INTO tokens SELECT id || 'x', zeroblob(32), doc, expires, revoked FROM tokens",
+        "INSERT INTO tokens SELECT id || 'x', zeroblob(32), doc, expires, revoked FROM tokens LIMIT 1",
         "INSERT INTO checkpoints SELECT n + 100, at, doc, key, signature FROM checkpoints",
     ],
 )

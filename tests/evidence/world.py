@@ -18,7 +18,8 @@ from standfast.evidence.keys import load_public
 from standfast.evidence.notary import Notary
 from standfast.evidence.report import Report
 from standfast.evidence.store_check import verify_store
-from standfast.house_events import AttemptRefused, HaltSet, TokenMade
+from standfast.house_events import AttemptRefused
+from standfast.tokens import make_token, revoke_token
 
 
 @dataclass
@@ -76,12 +77,11 @@ async def waiter(run: Run[Letters]) -> Done[int] | None:
 
 
 def fill_house(tx: Tx) -> None:
-    """A halt and a token, with what the record of the house says of them."""
-    tx.note(
-        AttemptRefused(what="cancel", run="r", why="no right", by="eve"),
-        TokenMade(token="t1", name="ops", rights=["stop"], by="ana"),
-        HaltSet(halt="h1", reason="a drill", by="ana"),
-    )
+    """Somebody who was refused, and two tokens of which one counts no longer."""
+    tx.note(AttemptRefused(what="cancel", run="r", why="no right", by="eve"))
+    make_token(tx, "t1", "secret-1", ("pause",), name="ops", by="ana")
+    make_token(tx, "t2", "secret-2", ("view",), name="lost", by="ana")
+    revoke_token(tx, "t2", by="ana", reason="lost")
 
 
 async def make(folder: Path) -> Path:
@@ -106,15 +106,14 @@ async def make(folder: Path) -> Path:
         await paused.pause(by="bob", reason="lunch")
         await paused.settled(timeout=30)
         runs._store.write(fill_house)  # pyright: ignore[reportPrivateUsage]
+        await runs.halt(id="h1", agent="nobody", reason="a drill", by="ana")
+        await runs.halt(id="h2", agent="nobody", reason="another drill", by="ana")
+        await runs.lift("h2", by="ana", reason="it is over")
         await _quiet(runs)
         cancelled = await runs.start(writer, Letters(to_send=1), id="cancelled")
         await _asked(cancelled)
         await cancelled.cancel(by="ana", reason="enough", undo="all")
         await cancelled.settled(timeout=30)
-        db = sqlite3.connect(path, isolation_level=None, timeout=10)
-        db.execute("INSERT INTO halts VALUES (1, 'h1', ?, ?, ?, NULL)", (b'{"then":"pause"}', b"k" * 32, b"s" * 64))
-        db.execute("INSERT INTO tokens VALUES ('t1', ?, '{\"rights\":[\"stop\"]}', 99.5, NULL)", (b"h" * 32,))
-        db.close()
         runs._store.write(lambda tx: tx.note(AttemptRefused(what="halt", why="no right", by="eve")))  # pyright: ignore[reportPrivateUsage]
     return path
 
@@ -171,3 +170,8 @@ class Victim:
 
     def close(self) -> None:
         self.db.close()
+
+
+def texts(report: Report) -> str:
+    """All that was found, a line each."""
+    return "\n".join(f"{one.verdict} {one.what}: {one.text}" for one in report.findings)

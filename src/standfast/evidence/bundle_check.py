@@ -16,7 +16,7 @@ from standfast.evidence.bundle import anchor_lines, custody_file
 from standfast.evidence.bundle_shapes import About, CheckpointLine, Included, Manifest, RecordLine, Signature
 from standfast.evidence.bundle_zip import BundleReader, NotABundle
 from standfast.evidence.chains import Chain, follow_row
-from standfast.evidence.checking import KEY_LIMIT, SIGNING_LIMIT
+from standfast.evidence.checking import CHANGED, KEY_LIMIT, SIGNING_LIMIT, changed_at_rest
 from standfast.evidence.checkpoints import DOMAIN, hash_of, stood_hash
 from standfast.evidence.clocks import Clocks, clocks_of
 from standfast.evidence.html_report import report_page
@@ -208,6 +208,10 @@ class _Checking:
             if chain.marks.get(said.seq, b"").hex() != said.head:
                 self._report.broken(what, f"row {said.seq}, for which checkpoint {n} was signed, is not in the record")
                 return None
+        changed = changed_at_rest(named)
+        if changed is not None and not one.forgotten:
+            self._report.broken(what, CHANGED.format(*changed))
+            return None
         last = named[-1][1] if named and named[-1][0] == about.checkpoint else None
         stands = (one.seq, one.head, one.status, one.rows)
         if last is None or stands != (chain.seq, chain.head.hex(), last.status, chain.rows) or last.seq != chain.seq:

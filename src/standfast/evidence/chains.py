@@ -9,7 +9,15 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from standfast.house_events import RunForgotten, decode_house
+from standfast.house_events import (
+    HaltLifted,
+    HaltSet,
+    HouseEvent,
+    RunForgotten,
+    TokenMade,
+    TokenRevoked,
+    decode_house,
+)
 from standfast.stores.chain import HOUSE, TOMBSTONE, digests, genesis, link
 from standfast.stores.sides import Row
 
@@ -74,9 +82,25 @@ def _logged(body: bytes) -> list[tuple[str, int, list[str]]]:
 
 @dataclass(slots=True)
 class HouseChain(Chain):
-    """The record of the house, with the deletions that it tells of, by run."""
+    """The record of the house, with what it tells of: deletions by run, halts and tokens by id."""
 
     forgotten: dict[str, RunForgotten] = field(default_factory=dict[str, RunForgotten])
+    halts: dict[str, str] = field(default_factory=dict[str, str])  # with the digest of the row
+    lifted: dict[str, HaltLifted] = field(default_factory=dict[str, HaltLifted])
+    tokens: dict[str, str] = field(default_factory=dict[str, str])  # with the digest of the row
+    revoked: dict[str, float] = field(default_factory=dict[str, float])  # when
+
+    def hear(self, event: HouseEvent) -> None:
+        if isinstance(event, RunForgotten):
+            self.forgotten[event.run] = event
+        elif isinstance(event, HaltSet):
+            self.halts[event.halt] = event.row
+        elif isinstance(event, HaltLifted):
+            self.lifted[event.halt] = event
+        elif isinstance(event, TokenMade):
+            self.tokens[event.token] = event.row
+        elif isinstance(event, TokenRevoked):
+            self.revoked.setdefault(event.token, event.at)
 
 
 def follow_house(rows: Iterable[Row], wanted: Collection[int] = ()) -> HouseChain:
@@ -96,6 +120,5 @@ def follow_house(rows: Iterable[Row], wanted: Collection[int] = ()) -> HouseChai
         chain.rows += 1
         if seq in wanted:
             chain.marks[seq] = chain.head
-        if isinstance(event, RunForgotten):
-            chain.forgotten[event.run] = event
+        chain.hear(event)
     return chain

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from standfast.evidence.chains import Chain, HouseChain
 from standfast.evidence.keys import fingerprint
 from standfast.evidence.report import Report
-from standfast.evidence.statements import Statements
+from standfast.evidence.statements import Named, Statements
 from standfast.house_events import RunForgotten
 from standfast.stores.chain import row_digest
 from standfast.stores.sides import Row
@@ -17,6 +18,7 @@ KEY_LIMIT = (
     "shows that"
 )
 SIGNING_LIMIT = "what was changed between being written and the next checkpoint was signed as it was found"
+CHANGED = "its row, contract, calls or mail were changed between checkpoints {} and {}, without an event"
 TAIL_LIMIT = "what came after the last checkpoint can be cut off without a trace"
 
 
@@ -37,7 +39,13 @@ def check_keys(found: Statements, keys: Iterable[bytes], *, given: bool, report:
 
 
 def check_run(
-    run: Row, chain: Chain, anchored: tuple[int, bytes], side: bytes, found: Statements, report: Report
+    run: Row,
+    chain: Chain,
+    anchored: tuple[int, bytes],
+    side: bytes,
+    house: HouseChain,
+    found: Statements,
+    report: Report,
 ) -> None:
     """The record of a run against every checkpoint that names it; `anchored` is where its own row says it was."""
     id_ = str(run[1])
@@ -49,6 +57,10 @@ def check_run(
         report.broken(what, "its record does not hold what the run was last told")
         return
     said = found.of_run.get(id_, [])
+    changed = changed_at_rest(said)
+    if changed is not None and not _forgotten_between(house.forgotten.get(id_), changed, found):
+        report.broken(what, CHANGED.format(*changed))
+        return
     for n, one in said:
         if chain.marks.get(one.seq, b"").hex() != one.head:
             report.broken(what, f"row {one.seq}, for which checkpoint {n} was signed, is missing or another one now")
@@ -66,6 +78,20 @@ def check_run(
     else:
         deleted = ", its content deleted" if chain.gone else ""
         report.proved(what, f"{chain.seq} events, signed for up to the last one by checkpoint {n}{deleted}")
+
+
+def changed_at_rest(said: Sequence[tuple[int, Named]]) -> tuple[int, int] | None:
+    """The first two checkpoints between which a run changed without an event: the later one signed a changed row."""
+    for (before, was), (after, now) in pairwise(said):
+        if was.seq == now.seq and None not in (was.side, now.side) and was.side != now.side:
+            return before, after
+    return None
+
+
+def _forgotten_between(told: RunForgotten | None, places: tuple[int, int], found: Statements) -> bool:
+    """Deletion changes what stands beside a record; who deleted it is in the record of the house."""
+    house = {one.n: one.house.seq for one in found.said}
+    return told is not None and house[places[0]] < told.seq <= house[places[1]]
 
 
 def check_deletions(runs: dict[str, Chain], house: HouseChain, report: Report) -> None:
@@ -99,6 +125,10 @@ def check_house(house: HouseChain, side: bytes, found: Statements, report: Repor
         if one.house.seq and house.marks.get(one.house.seq, b"").hex() != one.house.head:
             report.broken(what, f"row {one.house.seq}, for which checkpoint {one.n} was signed, is not the same now")
             return
+    for before, after in pairwise(found.said):
+        if before.house.seq == after.house.seq and before.house.side != after.house.side:
+            report.broken(what, f"halts or tokens were changed between checkpoints {before.n} and {after.n}")
+            return
     last = found.last
     if last is None:
         if house.rows:
@@ -130,7 +160,7 @@ def check_log(log: str, named: dict[int, str], rows: Iterable[Row], report: Repo
 
 def check_clock(found: Statements, report: Report) -> None:
     """Wall times of checkpoints against the machine's own count of seconds."""
-    for before, after in zip(found.said, found.said[1:], strict=False):
+    for before, after in pairwise(found.said):
         if before.boot == after.boot and after.boot:
             moved = (after.at - before.at) - (after.uptime - before.uptime)
             if abs(moved) > 5.0:

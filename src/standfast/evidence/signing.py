@@ -8,6 +8,7 @@ from standfast.errors import KeyUnusable, Misuse
 from standfast.evidence import keys
 from standfast.evidence.notary import Notary, NotaryState
 from standfast.stores.sqlite import SqliteStore
+from standfast.verbs import Sign
 
 log = logging.getLogger("standfast")
 
@@ -18,6 +19,7 @@ class Signing:
     def __init__(self, store: SqliteStore, asked: Notary | bool, *, drives: bool) -> None:
         self._store = store
         self._asked = isinstance(asked, Notary)
+        self._never = asked is False
         wanted = drives and not store.in_memory and asked is True
         self._notary = asked if isinstance(asked, Notary) else Notary() if wanted else None
         self._why = "" if wanted or self._asked else "nothing is signed here"
@@ -59,6 +61,17 @@ class Signing:
                 hint=f"restore it, or give its place in ${keys.ENVIRONMENT}; nothing was written",
             )
         return keys.load_or_make(self._store.path)
+
+    def halts(self) -> Sign | None:
+        """Signs halts and lifts with the store's key; None where nothing is signed."""
+        if self._store.in_memory or self._never or not keys.available():
+            return None
+
+        def sign(said: bytes) -> tuple[bytes, bytes]:
+            key = self.key()
+            return key.public, key.sign(said)
+
+        return sign
 
     def secret(self, purpose: bytes) -> bytes | None:
         """A secret that belongs to the store's key: the same for every process that has the key."""

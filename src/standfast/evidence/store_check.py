@@ -9,7 +9,8 @@ from pathlib import Path
 from standfast.abc import Tx
 from standfast.errors import KeyUnusable, StoreBusy, StoreError
 from standfast.evidence import checking, keys
-from standfast.evidence.chains import Chain, follow_house, follow_run
+from standfast.evidence.chains import Chain, HouseChain, follow_house, follow_run
+from standfast.evidence.house_rows import check_halts, check_tokens
 from standfast.evidence.report import Report
 from standfast.evidence.statements import Statements, check_anchor, read_statements
 from standfast.json_values import fingerprint
@@ -72,11 +73,15 @@ def _check(tx: Tx, trusted: list[bytes], *, given: bool, anchor: Iterable[str] |
     checking.check_keys(found, trusted, given=given, report=report)
     checking.check_clock(found, report)
     house = follow_house(tx.plain_house(), {one.house.seq for one in found.said})
-    checking.check_house(house, tx.house_side(), found, report)
+    known = bool(house.trouble) or (
+        check_halts(tx.plain_halts(), house, trusted, report) and check_tokens(tx.plain_tokens(), house, report)
+    )
+    if known:
+        checking.check_house(house, tx.house_side(), found, report)
     runs: dict[str, Chain] = {}
     logs: dict[str, dict[int, str]] = {}
     for n in tx.plain_runs():
-        id_, chain = _check_run(tx, n, found, report)
+        id_, chain = _check_run(tx, n, house, found, report)
         runs[id_] = chain
         for log, rows in chain.logs.items():
             logs.setdefault(log, {}).update(rows)
@@ -110,7 +115,7 @@ def _checkpoints(tx: Tx) -> Iterator[CheckpointRow]:
         last = rows[-1].n
 
 
-def _check_run(tx: Tx, n: int, found: Statements, report: Report) -> tuple[str, Chain]:
+def _check_run(tx: Tx, n: int, house: HouseChain, found: Statements, report: Report) -> tuple[str, Chain]:
     run = tx.plain_run(n)
     assert run is not None, "read in one transaction"
     id_ = str(run[1])
@@ -119,7 +124,7 @@ def _check_run(tx: Tx, n: int, found: Statements, report: Report) -> tuple[str, 
     chain = follow_run(id_, tx.plain_record(n), wanted)
     contract: Row | None = tx.plain_contract(contract_named(run[9]))
     side = run_side(run, contract, tx.plain_calls(n), tx.plain_mail(n))
-    checking.check_run(run, chain, told, side, found, report)
+    checking.check_run(run, chain, told, side, house, found, report)
     return id_, chain
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from standfast.abc import Tx
-from standfast.clock import RandomIds
+from standfast.clock import RandomIds, moment
 from standfast.errors import Misuse, StandfastError, StoreBusy
 from standfast.leases import known_dead
 from standfast.records import Halt, Json
@@ -109,10 +109,11 @@ class Acting:
                 reason=request.reason,
                 by=request.by,
             )
-            return self._told(lambda tx: set_halt(tx, wanted, known_dead, sign=self._sign, route=route))
+            asked = moment(time.time())
+            return self._told(lambda tx: set_halt(tx, wanted, known_dead, sign=self._sign, route=route, asked=asked))
         if isinstance(request, AskLift):
             id_, by, reason = request.id, request.by, request.reason
-            return self._told(lambda tx: lift_halt(tx, id_, by=by, reason=reason, route=route))
+            return self._told(lambda tx: lift_halt(tx, id_, by=by, reason=reason, sign=self._sign, route=route))
         found: list[Halt] = []
         if self._store.exists():
             found = self._store.read(lambda tx: halts_in(tx, lifted=request.lifted, verify=self._verify))

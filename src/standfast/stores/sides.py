@@ -60,6 +60,11 @@ def run_side(run: Row, contract: Row | None, calls: Iterable[Row], mail: Iterabl
     return _digest([(b"run", [run]), (b"contract", contracts), (b"calls", calls), (b"mail", mail)])
 
 
+def lasting(*values: Any) -> str:
+    """What stands in the record of the house for what of a halt or a token never changes."""
+    return sha256(packed(values)).hexdigest()
+
+
 def house_side(halts: Iterable[Row], tokens: Iterable[Row]) -> bytes:
     """What stands beside the record of the house: the halts and the tokens, in the order of their ids."""
     return _digest([(b"halts", halts), (b"tokens", tokens)])

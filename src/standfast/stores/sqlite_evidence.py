@@ -46,7 +46,7 @@ class SqliteEvidence(SqliteHouse):
         return Stood(run[1], run[3], seq, head, side)
 
     def house_side(self) -> bytes:
-        return house_side(*(self._c.execute(_Q[name]).fetchall() for name in ("plain_halts", "plain_tokens")))
+        return house_side(self.plain_halts(), self.plain_tokens())
 
     # --- signed statements ------------------------------------------------------------------------
 
@@ -103,6 +103,12 @@ class SqliteEvidence(SqliteHouse):
         while rows := self._c.execute(_Q["house_after"], (last, _ROWS)).fetchall():
             yield from rows
             last = rows[-1][0]
+
+    def plain_halts(self) -> list[Row]:
+        return self._c.execute(_Q["plain_halts"]).fetchall()
+
+    def plain_tokens(self) -> list[Row]:
+        return self._c.execute(_Q["plain_tokens"]).fetchall()
 
     def strays(self) -> list[Row]:
         return self._c.execute(_Q["strays"]).fetchall()

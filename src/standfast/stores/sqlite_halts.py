@@ -6,6 +6,7 @@ from typing import Any
 
 from standfast.rows import HaltRow
 from standfast.stores.queries import queries
+from standfast.stores.sides import lasting
 from standfast.stores.sqlite_house import SqliteHouse
 
 _Q = queries()
@@ -20,8 +21,10 @@ class SqliteHalts(SqliteHouse):
 
     __slots__ = ()
 
-    def insert_halt(self, halt: HaltRow) -> None:
-        self._c.execute(_Q["insert_halt"], (halt.id, halt.doc, halt.key, halt.signature))
+    def insert_halt(self, halt: HaltRow) -> str:
+        row = (halt.id, halt.doc, halt.key, halt.signature)
+        self._c.execute(_Q["insert_halt"], row)
+        return lasting(*row)
 
     def halt(self, id: str) -> HaltRow | None:  # noqa: A002 - the word users know
         found = self._c.execute(_Q["halt"], (id,)).fetchone()

@@ -11,6 +11,7 @@ from standfast.errors import StoreDamaged
 from standfast.lazily import adapter
 from standfast.rights import Scope, Token
 from standfast.stores.queries import queries
+from standfast.stores.sides import lasting
 from standfast.stores.sqlite_house import SqliteHouse
 
 _Q = queries()
@@ -23,9 +24,10 @@ class SqliteTokens(SqliteHouse):
 
     __slots__ = ()
 
-    def put_token(self, token: Token, hash: bytes) -> None:  # noqa: A002
-        doc = _tokens.dump_json(token).decode()
-        self._c.execute(_Q["insert_token"], (token.id, hash, doc, token.expires))
+    def put_token(self, token: Token, hash: bytes) -> str:  # noqa: A002
+        row = (token.id, hash, _tokens.dump_json(token).decode(), token.expires)
+        self._c.execute(_Q["insert_token"], row)
+        return lasting(*row)
 
     def token(self, hash: bytes) -> Token | None:  # noqa: A002
         found = self._c.execute(_Q["token_by_hash"], (hash,)).fetchone()

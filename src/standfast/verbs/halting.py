@@ -12,9 +12,9 @@ from standfast.abc import Tx
 from standfast.control import Ask, IsDead, saved
 from standfast.errors import Misuse, StoreDamaged, UnknownHalt
 from standfast.events import Event, RunLifted
-from standfast.halts import halt_bytes, halt_doc, halt_run, halted_since_step, halts_of, unhalt_run
+from standfast.halts import halt_bytes, halt_doc, halt_run, halted_since_step, halts_of, lift_bytes, unhalt_run
 from standfast.house_events import HaltLifted, HaltSet
-from standfast.records import LIVE, CallRef, Halt, HaltSignature
+from standfast.records import LIVE, CallRef, Halt, HaltSignature, Moment
 from standfast.rows import HaltDoc, HaltRow, RunRow
 from standfast.stops import hold, queue_if_free
 from standfast.verbs.cancelling import cancel_again, cancel_one
@@ -57,7 +57,15 @@ def wanted_halt(
     return HaltDoc(id=id, agent=agent, labels=labels, all=all, then=then, reason=reason.strip(), by=by)
 
 
-def set_halt(tx: Tx, wanted: HaltDoc, is_dead: IsDead, *, sign: Sign | None = None, route: str = "") -> Halt:
+def set_halt(
+    tx: Tx,
+    wanted: HaltDoc,
+    is_dead: IsDead,
+    *,
+    sign: Sign | None = None,
+    route: str = "",
+    asked: Moment | None = None,
+) -> Halt:
     """Write the halt, and stop every run it matches and all below them: one transaction.
 
     The same id again gives the halt that is there: whoever did not hear the answer may ask by another way.
@@ -70,9 +78,11 @@ def set_halt(tx: Tx, wanted: HaltDoc, is_dead: IsDead, *, sign: Sign | None = No
         return replace(halt_view(tx, known), note="it was set already")
     doc = replace(wanted, at=tx.now)
     row, note = _signed(doc, sign)
-    tx.insert_halt(row)
+    digest = tx.insert_halt(row)
     stopped, in_flight, unreadable = 0, list[CallRef](), list[str]()
-    ask = Ask(by=doc.by, reason=doc.reason, trigger="operator")
+    ask = Ask(
+        by=doc.by, reason=doc.reason, trigger="operator", since=asked, at=asked.at if asked is not None else tx.now
+    )
     for id_ in tx.runs_to_halt(doc.agent, doc.labels):
         run = _readable(tx, id_, unreadable)
         if run is None or run.status not in LIVE:
@@ -85,7 +95,7 @@ def set_halt(tx: Tx, wanted: HaltDoc, is_dead: IsDead, *, sign: Sign | None = No
             in_flight += cancel_one(tx, run, ask, "step", soft=False, is_dead=is_dead)
         else:
             in_flight += run.named_in_flight
-            if halted := halt_run(run, [doc], tx.now):
+            if halted := halt_run(run, [doc], tx.now, asked):
                 saved(tx, run, halted)
     tx.note(
         HaltSet(
@@ -97,6 +107,7 @@ def set_halt(tx: Tx, wanted: HaltDoc, is_dead: IsDead, *, sign: Sign | None = No
             then=doc.then,
             reason=doc.reason,
             runs=stopped,
+            row=digest,
         )
     )
     once = {ref.id: ref for ref in in_flight}  # a cancelled run names its children's calls too
@@ -115,14 +126,19 @@ def _hurry(tx: Tx, run: RunRow, doc: HaltDoc, ask: Ask) -> list[CallRef]:
 def _signed(doc: HaltDoc, sign: Sign | None) -> tuple[HaltRow, str]:
     """A halt that cannot be signed holds all the same: it is shown as unsigned."""
     raw = halt_bytes(doc)
+    key, signature, trouble = _signature(f"halt {doc.id}", raw, sign)
+    return HaltRow(id=doc.id, doc=raw, key=key, signature=signature), trouble
+
+
+def _signature(what: str, raw: bytes, sign: Sign | None) -> tuple[bytes | None, bytes | None, str]:
+    """Key and signature, or neither and why."""
     if sign is None:
-        return HaltRow(id=doc.id, doc=raw), ""
+        return None, None, ""
     try:
-        key, signature = sign(raw)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with the key, the halt must hold
-        log.error("standfast: halt %s is not signed: %s", doc.id, error)
-        return HaltRow(id=doc.id, doc=raw), f"it could not be signed: {error}"
-    return HaltRow(id=doc.id, doc=raw, key=key, signature=signature), ""
+        return *sign(raw), ""
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the key, what was asked for must hold
+        log.error("standfast: %s is not signed: %s", what, error)
+        return None, None, f"it could not be signed: {error}"
 
 
 def _readable(tx: Tx, id_: str, unreadable: list[str]) -> RunRow | None:
@@ -134,7 +150,15 @@ def _readable(tx: Tx, id_: str, unreadable: list[str]) -> RunRow | None:
         return None
 
 
-def lift_halt(tx: Tx, id: str, *, by: str | None, reason: str, route: str = "") -> Halt:  # noqa: A002
+def lift_halt(
+    tx: Tx,
+    id: str,  # noqa: A002
+    *,
+    by: str | None,
+    reason: str,
+    sign: Sign | None = None,
+    route: str = "",
+) -> Halt:
     """The halt holds no longer: each run has the holds it would have without it, and goes on if that is none."""
     arguments.text_or_none("by", by)
     arguments.text("reason", reason)
@@ -149,9 +173,13 @@ def lift_halt(tx: Tx, id: str, *, by: str | None, reason: str, route: str = "") 
         if run is not None and id in halts_of(run):  # what a run above it did may have come first
             _lift_one(tx, run, id, Ask(by=by, reason=reason))
             freed += 1
-    tx.note(HaltLifted(halt=id, by=by, reason=reason, route=route))
+    key, signature, trouble = _signature(f"the lift of {id}", lift_bytes(id, tx.now), sign)
+    lifted = HaltLifted(halt=id, by=by, reason=reason, route=route)
+    if key is not None and signature is not None:
+        lifted.key, lifted.signature = key.hex(), signature.hex()
+    tx.note(lifted)
     row.lifted = tx.now
-    return replace(_view(row, halt_doc(row), None), runs=freed, unreadable=tuple(unreadable))
+    return replace(_view(row, halt_doc(row), None), runs=freed, unreadable=tuple(unreadable), note=trouble)
 
 
 def _lift_one(tx: Tx, row: RunRow, id_: str, ask: Ask) -> None:
