@@ -95,6 +95,10 @@ async def scene() -> AsyncIterator[Scene]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
+
+
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here is decided by a time that is up; what is tried again is tried at once."""
     monkeypatch.setattr(telling, "WAIT_SECONDS", 60.0)
     monkeypatch.setattr(telling, "AGAIN_SECONDS", (0.0, 0.0))
