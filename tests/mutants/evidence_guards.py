@@ -85,6 +85,10 @@ def who_left_is_told_of() -> None:
     asyncio.run(telling.test_who_left_in_the_midst_of_it_is_told_of())
 
 
+def a_run_is_followed_for_those_who_left() -> None:
+    asyncio.run(telling.test_a_run_is_followed_on_for_the_last_one_who_left_in_the_midst_of_it())
+
+
 def who_left_before_has_nothing_of_it() -> None:
     asyncio.run(telling.test_who_left_before_the_step_began_has_nothing_of_it())
 

@@ -74,6 +74,13 @@ EVIDENCE_MUTANTS: tuple[Mutant, ...] = (
         "who_left_is_told_of",
     ),
     Mutant(
+        "a run is not followed for those who left",
+        "server/feeds.py",
+        " and not self.tellings.lingers(tail.run):",
+        ":",
+        "a_run_is_followed_for_those_who_left",
+    ),
+    Mutant(
         "who left before the step began is told of",
         TELLING,
         "if not known.telling:  # who left",

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from tests.helpers import eventually
 
-from standfast import Done, Run, agent, say, tool
+from standfast import Done, Handle, Run, agent, say, tool
 from standfast.clock import boot_id, uptime
 from standfast.errors import StoreError
 from standfast.events import ClientsReached
 from standfast.records import Moment, Span
 from standfast.server import telling
+from standfast.server.feeds import Feeds
 from standfast.server.reach import Client, Visitor
 from standfast.server.reading import Reader
 from standfast.server.telling import MOST_GONE, Tellings, Told
@@ -76,15 +77,16 @@ class Scene:
         await eventually(lambda: not self.tellings._work)  # pyright: ignore[reportPrivateUsage]
 
 
+async def speaking(run: Handle[Any]) -> list[Any]:
+    """What it has said by now."""
+    return [said for said in await run.transcript() if said.text]
+
+
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
     async with lab([talker]) as runs:
         run = await runs.start(talker, None)
-
-        async def speaks() -> Any:
-            return [said for said in await run.transcript() if said.text]
-
-        (said,) = await eventually(speaks)
+        (said,) = await eventually(lambda: speaking(run))
         await run.cancel()
         await run.settled()
         settled = (await run.view()).seq
@@ -201,6 +203,27 @@ async def test_who_left_in_the_midst_of_it_is_told_of() -> None:
         one.ends()
         told = await one.once_told()
         assert [(client.by, len(client.spans)) for client in told.clients] == [("here", 0), ("gone", 1)]
+
+
+async def test_a_run_is_followed_on_for_the_last_one_who_left_in_the_midst_of_it() -> None:
+    """Nobody watches when it is stopped: what they had is told all the same, and then nobody follows it any more."""
+    async with lab([talker]) as runs:
+        run = await runs.start(talker, None)
+        (said,) = await eventually(lambda: speaking(run))
+        reader = Reader(runs)
+        feeds = Feeds(runs, reader)
+        watch = await feeds.watch(run.id, 0, lambda: None, Visitor("gone", "page"))
+        watch.client.event(1, Span(said.call, 1, 0, "text", 0, 4))
+        feeds.unwatch(watch)
+        assert run.id in feeds._tails  # pyright: ignore[reportPrivateUsage]
+        await run.cancel()
+        await run.settled()
+        one = Scene(runs, run.id, said.call, 0, feeds.tellings)
+        assert [client.by for client in (await one.once_told()).clients] == ["gone"]
+        await one.all_done()
+        await eventually(lambda: not feeds.tellings.lingers(run.id))
+        await feeds.close()
+        reader.close()
 
 
 async def test_who_left_before_the_step_began_has_nothing_of_it() -> None:
