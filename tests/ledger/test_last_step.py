@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import eventually
 from tests.ledger.world import Script, World, a_world, doer
 
-from standfast import Accepted, Answer, Handle, Refused
+from standfast import Accepted, Answer, Handle, Misuse, Refused
 from standfast.testing import Lab
 
 LOCKED = Script(steps=[["lock:a"], ["put:b"]])
@@ -22,7 +22,10 @@ async def _ending() -> AsyncIterator[tuple[Lab, World, Handle[str]]]:
         world.hang.add("a")
         run = await runs.start(doer, LOCKED)
         await eventually(lambda: world.count("undo a"))
-        yield runs, world, run
+        try:
+            yield runs, world, run
+        finally:
+            world.undo_open.set()  # who fails need not wait for it
 
 
 IN_VAIN: dict[str, Callable[[Handle[str]], Awaitable[Answer]]] = {
@@ -32,6 +35,8 @@ IN_VAIN: dict[str, Callable[[Handle[str]], Awaitable[Answer]]] = {
     "message": lambda run: run.message("by the way", when="now"),
     "rewind": lambda run: run.rewind(to=0),
     "take over": lambda run: run.take_over(),
+    "abandon": lambda run: run.abandon("a thought", "it leads nowhere"),
+    "return to": lambda run: run.return_to("a thought"),
 }
 
 
@@ -75,6 +80,41 @@ async def test_paused_in_a_crash_it_ends_when_it_is_resumed() -> None:
         assert isinstance(await run.resume(), Accepted)
         assert await run.result(timeout=10) == "all done"
         assert world.count("do b") == 1
+
+
+async def test_paused_in_a_crash_it_takes_no_single_step() -> None:
+    """There is none left to take: only a resume leads to its end."""
+    async with _ending() as (runs, world, run):
+        await run.pause()
+        await runs.crash()
+        await eventually(lambda: _is(run, "paused"))
+        answer = await run.step_once()
+        assert isinstance(answer, Refused)
+        assert "last step" in str(answer)
+        world.undo_open.set()
+        await run.resume()
+        assert await run.result(timeout=10) == "all done"
+
+
+async def test_nobody_performs_anything_in_a_run_whose_locks_are_being_released() -> None:
+    """Taken over in its last step, which ends with it; then a crash, before the locks are released."""
+    async with a_world() as (runs, world):
+        world.hang.add("a")
+        run = await runs.start(doer, Script(steps=[["lock:a"], ["slow:b"]]))
+        await eventually(lambda: world.count("do b"))
+        assert isinstance(await run.take_over(by="ann"), Accepted)
+        world.open.set()
+        await eventually(lambda: world.count("undo a"))
+        await runs.crash()
+        await eventually(lambda: _is(run, "paused"))
+        assert (await run.view()).taken_by == "ann"
+        world.undo_open.set()
+        with pytest.raises(Misuse, match="last step"):
+            await run.perform("put", {"name": "c"}, by="ann", timeout=2)
+        assert world.count("do c") == 0
+        await run.hand_back("nothing to do")
+        assert await run.result(timeout=10) == "all done"
+        assert world.count("undone a") == 1
 
 
 async def test_a_cancel_wins_and_its_receipt_has_the_result() -> None:

@@ -1,7 +1,7 @@
 """Our own guards, each taken away by a small change of the source.
 
 `caught_by` is "races" or "frames" (seeds of tests/races or tests/frames, `hint` first) or the name of a scenario in
-guards.py.
+guards.py or evidence_guards.py.
 """
 
 from __future__ import annotations

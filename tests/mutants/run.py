@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.frames import histories
-from tests.mutants import guards
+from tests.mutants import evidence_guards, guards
+from tests.mutants.evidence_mutants import EVIDENCE_MUTANTS
 from tests.mutants.frame_mutants import FRAME_MUTANTS
 from tests.mutants.halt_mutants import HALT_MUTANTS
 from tests.mutants.mutants import MUTANTS, Mutant
@@ -22,8 +23,14 @@ import standfast
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
-ALL = (*MUTANTS, *FRAME_MUTANTS, *HALT_MUTANTS)
+ALL = (*MUTANTS, *FRAME_MUTANTS, *HALT_MUTANTS, *EVIDENCE_MUTANTS)
 PLAYED: dict[str, Callable[[int], object]] = {"races": check, "frames": histories.check}
+
+
+def scenario(name: str) -> Callable[[], None]:
+    """What a guard holds, tried; it raises when the guard is gone."""
+    found: Callable[[], None] = getattr(evidence_guards, name, None) or getattr(guards, name)
+    return found
 
 
 def caught(mutant: Mutant | None, seeds: int, timeout: float) -> tuple[bool, str]:
@@ -62,7 +69,7 @@ def main(what: str, hint: str, seeds: str, source: str) -> None:
     order = [*dict.fromkeys([int(hint), *known, *range(int(seeds))])] if what in PLAYED else [0]
     for seed in order:
         try:
-            PLAYED[what](seed) if what in PLAYED else getattr(guards, what)()
+            PLAYED[what](seed) if what in PLAYED else scenario(what)()
         except BaseException as error:  # noqa: BLE001 - red, whatever it is
             print(f"{what} {seed}: {type(error).__name__}: {str(error)[:200]}".replace("\n", " "))
             sys.exit(1)

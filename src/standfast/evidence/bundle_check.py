@@ -224,6 +224,9 @@ class _Checking:
         if chain.gone and chain.gone != chain.rows:
             self._report.broken(what, f"{chain.gone} of its rows have lost their content, and others have not")
             return None
+        if one.forgotten != bool(chain.gone):  # so that custody must say who deleted it
+            self._report.broken(what, "its manifest and its record do not agree on whether its content was deleted")
+            return None
         self._report.proved(what, _words(one, chain, parts))
         if chain.gone:
             text = "its content was deleted: what was said and done, and whether it was stopped, is not known"
