@@ -28,6 +28,22 @@ def text(name: str, value: Any) -> str:
     return value
 
 
+LONGEST_REASON = 2_000
+
+
+def reason(value: Any) -> str:
+    """The reason for a verb, or Misuse if it is no text; none is too long, so that no stop is refused for it."""
+    return shortened(text("reason", value))
+
+
+def shortened(given: str) -> str:
+    """The text itself, or its beginning and how much of it was left out; shortened twice is shortened once."""
+    if len(given) <= LONGEST_REASON:
+        return given
+    kept = LONGEST_REASON - 50  # room for the words that say so
+    return f"{given[:kept]}… [{len(given) - kept} characters left out]"
+
+
 MOST_IN_A_RUN_ID = 200
 
 
