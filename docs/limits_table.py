@@ -527,8 +527,16 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             ("evidence.html_transcript:MOST_CHARACTERS",),
             "characters",
             NOBODY,
-            "the rest is counted, and in transcript.json",
+            "its beginning, its end and what is around each mark are shown; the rest is counted there, and in transcript.json",
             "evidence/test_bundle_limits.py::test_a_report_shows_so_much_of_a_try_and_says_how_much_it_leaves_out",
+        ),
+        Limit(
+            "marks in it around which its text is shown",
+            ("evidence.html_transcript:MOST_PLACES",),
+            "marks, the first and the last",
+            NOBODY,
+            "the others are counted where they are, and in transcript.json",
+            "evidence/test_bundle_limits.py::test_a_report_shows_the_text_around_so_many_marks_and_counts_the_others",
         ),
         Limit(
             "lines of the drawing of a stop there",
