@@ -246,11 +246,19 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
     "What an answer may be": (
         Limit(
             "events in a page of a record",
-            ("server.handlers:PAGE_BYTES",),
-            "bytes, or 1000 events",
+            ("server.handlers:PAGE_BYTES", "server.handlers:MOST_IN_A_PAGE"),
+            "bytes, events",
             NOBODY,
             "the rest is in the next page",
             "limits/test_server.py::test_a_page_of_the_record_is_cut_by_its_bytes_and_the_rest_follows",
+        ),
+        Limit(
+            "stops in a page of them",
+            ("server.handlers:PAGE_BYTES", "server.handlers:MOST_IN_A_PAGE"),
+            "bytes, stops",
+            NOBODY,
+            "`more` is true, and the rest is in the next page",
+            "limits/test_stop_record.py::test_stops_are_told_in_pages_of_so_many_bytes_and_read_to_the_end",
         ),
         Limit(
             "runs that a search by text looks through",
