@@ -54,7 +54,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "bytes, bodies",
             NOBODY,
             "413; 429",
-            "limits/test_server.py::test_strangers_send_little_and_few_at_a_time",
+            "limits/test_at_and_beyond.py::test_so_many_strangers_send_at_a_time_and_no_more",
         ),
         Limit(
             "levels of nesting",
@@ -78,7 +78,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "characters",
             NOBODY,
             "422; AG-UI's longer ones are hashed",
-            "limits/test_server.py::test_what_a_verb_is_told_is_so_long_and_no_longer",
+            "limits/test_at_and_beyond.py::test_a_request_id_and_an_idempotency_key_are_so_long_and_no_longer",
         ),
         Limit(
             "the text of a message, a redirect, a note",
@@ -126,7 +126,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "bytes, unpacked",
             NOBODY,
             "that socket is closed",
-            "server/test_socket.py::test_too_large_a_message_closes_the_socket_only",
+            "limits/test_connections.py::test_a_message_of_a_socket_is_so_large_and_no_larger",
         ),
         Limit(
             "a line to the operator",
@@ -168,7 +168,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "verbs",
             NOBODY,
             "answered with 429; stops are not counted",
-            "limits/test_memory.py::test_a_socket_has_so_many_verbs_at_work_and_stops_are_not_counted",
+            "limits/test_at_and_beyond.py::test_a_socket_has_so_many_verbs_at_work_and_one_more_is_told_to_wait",
         ),
         Limit(
             "answers of one socket that wait for its reader",
@@ -216,7 +216,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "of each",
             NOBODY,
             "refused; those at the port keep nobody from the socket",
-            "fuzz/test_operator.py::test_strangers_at_the_port_keep_nobody_from_the_socket",
+            "limits/test_at_and_beyond.py::test_an_operator_has_so_many_connections_and_one_more_is_refused_and_the_halt_is_set_all_the_same",
         ),
         Limit(
             "refused attempts in the record of the house, of one actor: at once, then a second",
@@ -246,7 +246,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
     "What an answer may be": (
         Limit(
             "events in a page of a record",
-            ("server.handlers:PAGE_BYTES", "server.handlers:MOST_IN_A_PAGE"),
+            ("server.handlers:PAGE_BYTES", "server.reading:MOST_IN_A_PAGE"),
             "bytes, events",
             NOBODY,
             "the rest is in the next page",
@@ -254,11 +254,27 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "stops in a page of them",
-            ("server.handlers:PAGE_BYTES", "server.handlers:MOST_IN_A_PAGE"),
+            ("server.handlers:PAGE_BYTES", "server.reading:MOST_IN_A_PAGE"),
             "bytes, stops",
             NOBODY,
             "`more` is true, and the rest is in the next page",
             "limits/test_stop_record.py::test_stops_are_told_in_pages_of_so_many_bytes_and_read_to_the_end",
+        ),
+        Limit(
+            "runs in a page of them",
+            ("server.reading:MOST_IN_A_PAGE",),
+            "runs",
+            NOBODY,
+            "422; the rest is in the next page",
+            "limits/test_at_and_beyond.py::test_a_page_has_so_many_entries_and_no_more",
+        ),
+        Limit(
+            "a text that runs are looked for by",
+            ("server.reading:LONGEST_SEARCH",),
+            "characters",
+            NOBODY,
+            "422",
+            "limits/test_at_and_beyond.py::test_a_text_to_look_for_is_so_long_and_no_longer",
         ),
         Limit(
             "runs that a search by text looks through",
@@ -274,7 +290,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "bytes",
             NOBODY,
             "who asked takes it for none",
-            "limits/test_memory.py::test_an_answer_without_end_is_none",
+            "limits/test_at_and_beyond.py::test_an_answer_of_an_operator_is_so_long_and_no_longer",
         ),
     ),
     "What a run may hold": (
@@ -316,7 +332,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "steps",
             "`Budget(...)`",
             "paused (budget): raise it, or cancel. Calls, tokens, cost and seconds have no cap unless you give one",
-            "budget/test_caps.py::test_a_cap_pauses_and_raising_it_goes_on_without_repeating",
+            "limits/test_at_and_beyond.py::test_a_run_without_a_budget_takes_so_many_steps_and_is_held_before_one_more",
         ),
         Limit(
             "text of one reply of a model",
@@ -324,7 +340,47 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "characters",
             "`Model(most_characters=...)`",
             "the stream is cut, the text kept, the run held (error)",
-            "llm/test_model_calls.py::test_an_endless_answer_is_cut_and_kept",
+            "limits/test_at_and_beyond.py::test_a_reply_is_so_long_and_no_longer_and_the_run_is_held_with_its_text",
+        ),
+        Limit(
+            "a state, a result, the arguments of a call, a row of a `Log`",
+            ("json_values:LARGEST_VALUE",),
+            "bytes of JSON",
+            NOBODY,
+            "`NotStorable` (a result: `CallFailed`) with the path and the size; the run held (error), its last snapshot kept",
+            "limits/test_values.py::test_a_value_is_so_large_and_no_larger_and_the_run_keeps_its_last_snapshot",
+        ),
+        Limit(
+            "a note, a reply, the data of an event of the agent's own; and how many of them a step has",
+            ("run:LONGEST_NOTE", "run:MOST_NOTES"),
+            "characters or bytes, notes",
+            NOBODY,
+            "`NotStorable`; the run held (error), its last snapshot kept",
+            "limits/test_values.py::test_a_note_is_so_long_and_no_longer_and_the_run_keeps_its_last_snapshot",
+        ),
+        Limit(
+            "what one call of a tool says",
+            ("voice:MOST_SAID",),
+            "characters",
+            NOBODY,
+            "what follows is left out and the last words say so; the call goes on, for an error in the midst of a write would leave its effect unknown",
+            "limits/test_values.py::test_what_a_tool_says_is_kept_up_to_its_limit_and_the_call_goes_on",
+        ),
+        Limit(
+            "events that tell how far one call is",
+            ("voice:MOST_PROGRESS",),
+            "events, of which one is the newest of a commit",
+            NOBODY,
+            "later ones are left out; the call goes on",
+            "limits/test_values.py::test_progress_is_the_newest_of_a_commit_and_so_many_events_of_a_call",
+        ),
+        Limit(
+            "what an error says, and its traceback",
+            ("arguments:LONGEST_MESSAGE", "arguments:LONGEST_TRACEBACK"),
+            "characters",
+            NOBODY,
+            "the middle is left out, and how much is said there",
+            "limits/test_values.py::test_of_a_long_error_the_beginning_and_the_end_are_kept",
         ),
         Limit(
             "a request to a model, in the record",
@@ -602,7 +658,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "pieces, bytes",
             NOBODY,
             "the oldest are left out",
-            "limits/test_memory.py::test_a_worker_that_is_not_heard_keeps_so_much_and_no_more",
+            "limits/test_at_and_beyond.py::test_live_text_waits_for_the_control_process_so_many_pieces_the_newest",
         ),
         Limit(
             "pieces of live text that wait for a program that follows a run",
@@ -618,7 +674,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "runs",
             NOBODY,
             "all are read again",
-            "limits/test_memory.py::test_views_that_are_kept_are_so_many_and_no_more",
+            "limits/test_at_and_beyond.py::test_views_are_kept_so_many_and_at_one_more_all_are_read_again",
         ),
         Limit(
             "calls that an AG-UI stream remembers: ended, and too early",
@@ -642,7 +698,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "checkpoints",
             NOBODY,
             "the newest stands for all before it",
-            "limits/test_memory.py::test_an_anchor_that_does_not_answer_keeps_so_many_waiting",
+            "limits/test_at_and_beyond.py::test_checkpoints_wait_for_an_anchor_so_many_the_newest",
         ),
         Limit(
             "wake-ups between processes",
@@ -666,7 +722,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "variables, characters",
             PROGRAM,
             "others are seen by their shape alone",
-            "fuzz/test_secrets.py::test_values_of_the_environment_that_are_named_as_secrets_are_redacted",
+            "limits/test_at_and_beyond.py::test_secrets_of_the_environment_are_so_many_and_no_shorter",
         ),
     ),
 }

@@ -44,6 +44,26 @@ def shortened(given: str) -> str:
     return f"{given[:kept]}… [{len(given) - kept} characters left out]"
 
 
+LONGEST_MESSAGE = 10_000  # characters of what an error says
+LONGEST_TRACEBACK = 100_000
+_NEAR = 500  # a cut is moved so far at most, to fall between two words: half a secret would be known by nobody
+
+
+def middle_left_out(given: str, most: int) -> str:
+    """The text itself, or its beginning and its end, with how much of its middle was left out."""
+    if len(given) <= most:
+        return given
+    half = (most - 60) // 2  # room for the words that say so
+    before, after = given[:half], given[-half:]
+    near = min(_NEAR, half // 2)
+    if space := max(before.rfind(" ", half - near), before.rfind("\n", half - near)) + 1:
+        before = before[:space]
+    spaces = [place for mark in " \n" if (place := after.find(mark, 0, near)) >= 0]
+    if spaces:
+        after = after[min(spaces) :]
+    return f"{before}… [{len(given) - len(before) - len(after)} characters left out] …{after}"
+
+
 MOST_IN_A_RUN_ID = 200
 
 

@@ -21,9 +21,9 @@ from standfast.records import ENDED, Status
 from standfast.rows import CallRow
 from standfast.server.actors import Actor, has
 from standfast.server.problems import Problem, malformed, problem_of
-from standfast.server.reading import Filter
+from standfast.server.reading import LONGEST_SEARCH, MOST_IN_A_PAGE, Filter
 from standfast.server.surface import Surface
-from standfast.server.verbs import Count, Key, Step
+from standfast.server.verbs import LONGEST_KEY, Count, Key, Step
 from standfast.server.wire import encode, parse, told_json
 from standfast.shapes import receipt_json, said_json, stops_json, view_json
 from standfast.stop_records import StopRecord, stops_of
@@ -31,7 +31,6 @@ from standfast.stops import receipt
 from standfast.transcripts import for_clients, transcript_of
 
 PAGE_BYTES = 8_000_000  # of events or stops in one answer
-MOST_IN_A_PAGE = 1_000
 ROWS_AT_ONCE = 50
 
 
@@ -44,7 +43,7 @@ class Listed(BaseModel):
     agent: str | None = None
     label: str | None = Field(None, description="name:value; several with commas between them")
     needs: bool | None = Field(None, description="only those that need someone (true), or only the others (false)")
-    text: str = Field("", max_length=200)
+    text: str = Field("", max_length=LONGEST_SEARCH)
     limit: int = Field(100, ge=1, le=MOST_IN_A_PAGE)
     before: Key | None = Field(None, description="the id of the last run of the page before")
 
@@ -100,8 +99,8 @@ async def body_of(request: Request) -> Any:
 def key_of(request: Request) -> str | None:
     """The Idempotency-Key header."""
     key = request.headers.get("idempotency-key")
-    if key is not None and not 1 <= len(key) <= 200:
-        raise Problem(422, "an idempotency key has 1 to 200 characters", "use a random id")
+    if key is not None and not 1 <= len(key) <= LONGEST_KEY:
+        raise Problem(422, f"an idempotency key has 1 to {LONGEST_KEY} characters", "use a random id")
     return key
 
 
