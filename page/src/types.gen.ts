@@ -348,6 +348,16 @@ export interface Halt {
   note: string;
 }
 
+/** Text that clients were handed, once however many they are; what each had of it is a span of it. */
+export interface Handed {
+  call: string;
+  attempt: number;
+  take: number;
+  channel: "text" | "reasoning" | "tool_call";
+  start: number;
+  text: string;
+}
+
 export interface HandedBack {
   seq: number;
   at: number;
@@ -592,7 +602,7 @@ export interface Receipt {
   soft: boolean;
 }
 
-/** A piece of text that a client was handed. */
+/** A piece of text that a client was handed; `StopRecord.text_of` gives it. */
 export interface Received {
   call: string;
   attempt: number;
@@ -600,7 +610,8 @@ export interface Received {
   channel: "text" | "reasoning" | "tool_call";
   start: number;
   characters: number;
-  text: string;
+  recorded: number;
+  digest: string;
 }
 
 /** The verb makes no sense now; nothing was changed. `choices` are what would. */
@@ -920,6 +931,7 @@ export interface StopRecord {
   still_running: (string)[];
   streams: (CutStream)[];
   clients: (Reached)[];
+  texts: (Handed)[];
   told: (Telling)[];
   held_back: (Withheld)[];
   marks: (Marked)[];

@@ -28,6 +28,42 @@ def text(name: str, value: Any) -> str:
     return value
 
 
+LONGEST_REASON = 2_000
+
+
+def reason(value: Any) -> str:
+    """The reason for a verb, or Misuse if it is no text; none is too long, so that no stop is refused for it."""
+    return shortened(text("reason", value))
+
+
+def shortened(given: str) -> str:
+    """The text itself, or its beginning and how much of it was left out; shortened twice is shortened once."""
+    if len(given) <= LONGEST_REASON:
+        return given
+    kept = LONGEST_REASON - 50  # room for the words that say so
+    return f"{given[:kept]}… [{len(given) - kept} characters left out]"
+
+
+LONGEST_MESSAGE = 10_000  # characters of what an error says
+LONGEST_TRACEBACK = 100_000
+_NEAR = 500  # a cut is moved so far at most, to fall between two words: half a secret would be known by nobody
+
+
+def middle_left_out(given: str, most: int) -> str:
+    """The text itself, or its beginning and its end, with how much of its middle was left out."""
+    if len(given) <= most:
+        return given
+    half = (most - 60) // 2  # room for the words that say so
+    before, after = given[:half], given[-half:]
+    near = min(_NEAR, half // 2)
+    if space := max(before.rfind(" ", half - near), before.rfind("\n", half - near)) + 1:
+        before = before[:space]
+    spaces = [place for mark in " \n" if (place := after.find(mark, 0, near)) >= 0]
+    if spaces:
+        after = after[min(spaces) :]
+    return f"{before}… [{len(given) - len(before) - len(after)} characters left out] …{after}"
+
+
 MOST_IN_A_RUN_ID = 200
 
 

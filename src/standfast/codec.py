@@ -16,6 +16,8 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from standfast.errors import NotStorable, WrongState
 from standfast.json_values import (
+    LARGEST_VALUE,
+    TOO_LARGE,
     canonical,
     fingerprint,
     is_array,
@@ -125,6 +127,8 @@ class Codec(Generic[T]):
             )
         except (PydanticSerializationError, ValueError, RecursionError) as error:
             raw = self._dump_unless_wrong(value, context, error)
+        if len(raw) > LARGEST_VALUE:
+            raise _too_large(self.type, value, len(raw))
         if self._may_hold_floats and b"null" in raw:
             self._refuse_lost_floats(value, context)
         if self._may_hold_others or (self._class is not None and type(value) is not self._class):
@@ -362,6 +366,14 @@ def _not_storable(type_: Any, path: str, why: str) -> NotStorable:
         path=path,
         hint="keep to the declared types, and to values that JSON can hold",
     )
+
+
+def _too_large(type_: Any, value: object, size: int) -> NotStorable:
+    sizes = [(len(to_json(part, serialize_unknown=True)), str(key)) for key, part in _parts(value)]
+    most, path = max(sizes, default=(0, ""))
+    where = f", {most:,} of them at {path}" if path else ""
+    told = f"{_name(type_)} has {size:,} bytes as JSON{where}, and {LARGEST_VALUE:,} is the most"
+    return NotStorable(told, path=path, hint=TOO_LARGE)
 
 
 def _name(type_: Any) -> str:

@@ -42,7 +42,7 @@ class Ask:
 
     def __post_init__(self) -> None:
         arguments.text_or_none("by", self.by)
-        arguments.text("reason", self.reason)
+        object.__setattr__(self, "reason", arguments.reason(self.reason))
         arguments.text_or_none("request_id", self.request_id)
         arguments.one_of("trigger", self.trigger, get_args(Trigger))
         if self.if_seq is not None:
@@ -56,7 +56,7 @@ def from_above(ask: Ask) -> Ask:
 
 def what_is_asked(by: str | None, reason: str, what: object) -> str:
     """A request in a few letters: the same request id with another request gets no answer that was not its own."""
-    return fingerprint([by, reason, from_json(storable(what))])
+    return fingerprint([by, arguments.reason(reason), from_json(storable(what))])
 
 
 def nobody_is_dead(_tx: Tx, _holder: str) -> bool:

@@ -170,7 +170,7 @@ class Endings:
     async def held_for_error(self, error: ErrorInfo) -> None:
         """paused(error), with the traceback kept: nothing is lost, a fix and a resume go on."""
         s = self._s
-        error = error.without_secrets(s.env.redactor)
+        error = error.as_kept(s.env.redactor)
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             row.doc.error = error
@@ -193,7 +193,7 @@ class Endings:
     async def begin_failing(self, error: ErrorInfo) -> bool:
         """Close the gate for a run that is to fail, because its agent asked for that; children are cancelled."""
         s = self._s
-        error = error.without_secrets(s.env.redactor)
+        error = error.as_kept(s.env.redactor)
 
         def begin(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
             if row.status != "running":
@@ -224,7 +224,7 @@ class Endings:
     async def fail(self, error: ErrorInfo) -> None:
         """Failed; the step in flight is undone first. A cancel that came meanwhile has won."""
         s = self._s
-        error = error.without_secrets(s.env.redactor)
+        error = error.as_kept(s.env.redactor)
 
         def mark(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
             if row.status == "running":

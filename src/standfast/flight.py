@@ -15,7 +15,7 @@ from standfast.places import place_of_task
 from standfast.records import CallRef, Channel, EndedAs, InFlight, Moment
 from standfast.scope import insist
 from standfast.tool import Call
-from standfast.voice import Speech
+from standfast.voice import Progressed, Speech
 
 if TYPE_CHECKING:
     from standfast.rows import CallRow
@@ -65,7 +65,8 @@ class Flight:
 
     __slots__ = (
         *("abandoned", "attempt", "beside", "body", "call", "cutting", "done", "ended", "facts", "gone", "heard", "id"),
-        *("over", "passage", "ref", "row", "session", "speech", "spoiled", "take", "task", "tied", "token"),
+        *("over", "passage", "progressed", "ref", "row"),
+        *("session", "speech", "spoiled", "take", "task", "tied", "token"),
     )
 
     def __init__(
@@ -96,6 +97,7 @@ class Flight:
         self.abandoned = False  # outlived its deadline: whatever it still does is kept out of the run
         self.facts: Sequence[str] = ()  # held before it: its own effect may change them
         self.speech: Speech | None = None  # made when it says something
+        self.progressed: Progressed | None = None  # made when it tells how far it is
         self.heard: Heard | None = None  # of a model
         self.over: asyncio.Future[None] | None = None  # made by whoever waits for its end
         self.passage = False  # a request that no call made: recorded and counted, never replayed

@@ -9,6 +9,12 @@ from typing import Any, TypeGuard
 
 from pydantic_core import from_json, to_json
 
+LARGEST_VALUE = 32_000_000  # bytes, as JSON: of a state, a result, the arguments of a call, a row of a Log
+TOO_LARGE = (
+    "keep it in a file or a table of your own, and store where it is; the step is held (paused: error), and a resume "
+    "takes it again from its last snapshot"
+)
+
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """True for a JSON object."""

@@ -16,7 +16,7 @@ from pydantic import BaseModel, GetCoreSchemaHandler, JsonValue, TypeAdapter, Va
 from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema, from_json, to_json
 
 from standfast.errors import NotStorable
-from standfast.json_values import not_finite
+from standfast.json_values import LARGEST_VALUE, TOO_LARGE, not_finite
 from standfast.log_places import Book, Dumping, Fetch, Loading, LogRows, Rows
 
 __all__ = ["LOG_MARK", "Fetch", "Log", "LogRows", "has_lost_float", "is_model", "view_of", "what_it_says"]
@@ -82,6 +82,9 @@ class Log(Sequence[T], Generic[T]):
                 body = to_json(item)
         except (PydanticSerializationError, ValidationError, ValueError, RecursionError) as error:
             raise _not_storable(index, what_it_says(error)) from error
+        if len(body) > LARGEST_VALUE:
+            told = f"item {index} of the Log has {len(body):,} bytes as JSON, and {LARGEST_VALUE:,} is the most"
+            raise NotStorable(told, path=str(index), hint=TOO_LARGE)
         if has_lost_float(body, item):
             raise _not_storable(index, "NaN and infinity are not JSON")
         return body

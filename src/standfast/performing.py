@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from standfast.arguments import LONGEST_MESSAGE, middle_left_out
 from standfast.bodies import Cut, RemoteError
 from standfast.bodies.processes import ProcessBody, process_target
 from standfast.bodies.threads import ThreadBody, Token
@@ -176,8 +177,13 @@ def success(flight: Flight, value: Any) -> Outcome:
 
 def failure(error: BaseException) -> Outcome:
     if isinstance(error, NotPerformed):
-        return Outcome("not_performed", error="NotPerformed", message=str(error))
+        return Outcome("not_performed", error="NotPerformed", message=_kept(str(error)))
     if isinstance(error, RemoteError):
-        return Outcome("not_performed" if error.not_performed else "failed", error=error.type, message=error.message)
+        message = _kept(error.message)
+        return Outcome("not_performed" if error.not_performed else "failed", error=error.type, message=message)
     text = str(error) or traceback.format_exception_only(error)[-1].strip()
-    return Outcome("failed", error=type(error).__name__, message=text)
+    return Outcome("failed", error=type(error).__name__, message=_kept(text))
+
+
+def _kept(message: str) -> str:
+    return middle_left_out(message, LONGEST_MESSAGE)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
+from standfast.arguments import LONGEST_MESSAGE, LONGEST_TRACEBACK, middle_left_out
 from standfast.lazily import adapter
 from standfast.loops import Rounds
 from standfast.records import (
@@ -142,12 +143,13 @@ class ErrorInfo:
         """What happened, and what to do about it."""
         return f"{self.type}: {self.message}" + (f" ({self.hint})" if self.hint else "")
 
-    def without_secrets(self, redactor: Redactor | None) -> ErrorInfo:
-        """As it is kept and shown: what an error says may hold the key that a provider refused."""
-        if redactor is None:
-            return self
-        clean = redactor.text
-        return ErrorInfo(self.type, clean(self.message), clean(self.traceback), clean(self.hint))
+    def as_kept(self, redactor: Redactor | None) -> ErrorInfo:
+        """As it is kept and shown: not longer than people read, and without the key that a provider refused, say."""
+
+        def clean(text: str, most: int = LONGEST_MESSAGE) -> str:
+            return middle_left_out(text if redactor is None else redactor.text(text), most)
+
+        return ErrorInfo(self.type, clean(self.message), clean(self.traceback, LONGEST_TRACEBACK), clean(self.hint))
 
 
 @dataclass(slots=True)

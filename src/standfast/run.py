@@ -16,6 +16,7 @@ from standfast import events as ev
 from standfast.delivering import deliverable
 from standfast.errors import CallFailed, Misuse, NotStorable
 from standfast.frames import Frames, OpenFrame
+from standfast.json_values import short
 from standfast.plan import Plan
 from standfast.records import Interruption, Json, Message
 from standfast.replies import Reply
@@ -31,12 +32,16 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 R = TypeVar("R")
 
+LONGEST_NOTE = 4_000_000  # characters of a note or a reply, bytes of the data of an event
+MOST_NOTES = 10_000  # of these, in one step
+
 
 class Run(Generic[S]):
     """One step's view of its run: the state, and the only door to the world."""
 
     __slots__ = (
         "_journaled",
+        "_noted",
         "_redirects",
         "_s",
         "abandoned",
@@ -64,6 +69,7 @@ class Run(Generic[S]):
         self.mail_read: tuple[str, ...] = ()
         self.mail_before: frozenset[str] = frozenset()  # read by earlier steps, whose boundary may not be durable yet
         self._journaled: dict[str, int] = {}
+        self._noted = 0
         self._redirects: tuple[str, ...] = ()  # all that this step has read
 
     @property
@@ -237,13 +243,14 @@ class Run(Generic[S]):
         said = to if isinstance(to, str) and text is None else text
         if said is None:
             raise Misuse("a reply needs a text", hint="run.reply(message, text) or run.reply(text)")
-        self.thoughts.reply(mail, arguments.text("text", said))
+        self._may_note(len(arguments.text("text", said)), "a reply")
+        self.thoughts.reply(mail, said)
 
     # --- notes --------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
         """Add to the decision log: why the agent does what it does."""
-        arguments.text("note(text)", text)
+        self._may_note(len(arguments.text("note(text)", text)), "a note")
         if self.current:
             self._s.note(ev.Noted(text=text, attempt=self.number))
 
@@ -251,13 +258,28 @@ class Run(Generic[S]):
         """An event of the agent's own."""
         arguments.text("emit(name)", name)
         try:
-            plain: JsonValue = from_json(to_json(data))
+            raw = to_json(data)
+            plain: JsonValue = from_json(raw)
         except Exception as error:
             raise NotStorable(
                 f"the data of event {name!r} cannot be stored: {error}", hint="emit JSON values"
             ) from error
+        self._may_note(len(name) + len(raw), f"event {short(name, 60)!r}")
         if self.current:
             self._s.note(ev.Emitted(name=name, data=plain, attempt=self.number))
+
+    def _may_note(self, size: int, what: str) -> None:
+        self._noted += 1
+        held = "the step is held (paused: error), and a resume takes it again from its last snapshot"
+        if size > LONGEST_NOTE:
+            raise NotStorable(
+                f"{what} is {size:,} long, and {LONGEST_NOTE:,} is the most", hint=f"keep long texts elsewhere; {held}"
+            )
+        if self._noted > MOST_NOTES:
+            raise NotStorable(
+                f"{what} is one more than the {MOST_NOTES:,} notes, events and replies of one step",
+                hint=f"say less, or take more steps; {held}",
+            )
 
     @property
     def current(self) -> bool:

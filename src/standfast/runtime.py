@@ -246,7 +246,7 @@ class Runtime:
             arguments.run_id(id)
         arguments.text_or_none("by", by)
         arguments.text("route", route)
-        arguments.text("reason", reason)
+        reason = arguments.reason(reason)
         arguments.text_or_none("request_id", request_id)
         labels = None if labels is None else arguments.labels_by_name(labels)
         if deadline is not None:
@@ -271,7 +271,7 @@ class Runtime:
         given_id = ask.pop("id")
         asked_id = None if given_id is None else arguments.run_id(given_id)
         new_id = asked_id or self.ids.run()
-        Ask(**{name: ask[name] for name in ("by", "reason", "request_id")})
+        ask["reason"] = Ask(**{name: ask[name] for name in ("by", "reason", "request_id")}).reason
         if at is not None:
             arguments.whole("at", at, "give the number of a step")
         request_id, route = ask.pop("request_id"), ask.pop("route", "")

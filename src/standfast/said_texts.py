@@ -42,6 +42,17 @@ def key_of(span: Span) -> TextKey:
     return span.call, span.attempt, span.take, span.channel
 
 
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The same characters, each once: ranges that meet are one."""
+    found: list[Range] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
 def gaps(end: int, covered: Iterable[Range]) -> list[Range]:
     """The parts of 0 to `end` that no range covers."""
     found: list[Range] = []

@@ -16,9 +16,10 @@ from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.records import Channel, ClientReach, HeldBack, Moment, Span, Status
 from standfast.rows import RunRow
-from standfast.said_texts import SaidTexts, TextKey, gaps, key_of
+from standfast.said_texts import Range, SaidTexts, TextKey, gaps, key_of, merged
 from standfast.stop_shapes import (
     CutStream,
+    Handed,
     Marked,
     Reached,
     Received,
@@ -33,6 +34,7 @@ from standfast.stop_shapes import (
 
 __all__ = [
     "CutStream",
+    "Handed",
     "Marked",
     "Moment",
     "Reached",
@@ -182,6 +184,7 @@ class _Assembling:
         accepted = _moment(begun)
         seq, settled, _ = stop.end or (None, None, None)
         trips = self._trips_of(stop)
+        handed = _Handed(self._texts)
         return StopRecord(
             run=begun.run,
             number=number,
@@ -199,7 +202,8 @@ class _Assembling:
             in_flight=tuple(begun.in_flight),
             still_running=tuple(stop.left),
             streams=tuple(map(_stream, stop.streams.values())),
-            clients=tuple(self._reached(told, one) for told in stop.tellings.values() for one in told.clients),
+            clients=tuple(_reached(told, one, handed) for told in stop.tellings.values() for one in told.clients),
+            texts=handed.texts([one for told in stop.tellings.values() for one in told.clients]),
             told=tuple(
                 Telling(
                     server=told.server,
@@ -220,36 +224,6 @@ class _Assembling:
         calls = {(one.call, one.attempt) for one in stop.streams.values()}
         calls |= {(trip.call, trip.attempt) for trip in stop.trips}
         return [trip for trip in self._trips.values() if (trip.call, trip.attempt) in calls]
-
-    def _reached(self, told: ev.ClientsReached, one: ClientReach) -> Reached:
-        return Reached(
-            server=told.server,
-            client=one.client,
-            by=one.by,
-            way=one.way,
-            program=one.program,
-            since=one.since,
-            after=one.after,
-            seq=one.seq,
-            behind=one.seq < told.settled,
-            last_byte=one.last_byte,
-            after_accepted=one.after_accepted,
-            at_least=one.at_least,
-            left=one.left,
-            texts=tuple(map(self._received, one.spans)),
-            left_out=one.left_out,
-        )
-
-    def _received(self, span: Span) -> Received:
-        return Received(
-            call=span.call,
-            attempt=span.attempt,
-            take=span.take,
-            channel=span.channel,
-            start=span.start,
-            characters=span.end - span.start,
-            text=self._texts.text(key_of(span))[span.start : span.end],
-        )
 
     def _not_handed_over(self, stop: _Found) -> Iterator[Withheld]:
         """What calls that the stop cut have said and no counted connection was handed.
@@ -272,6 +246,68 @@ class _Assembling:
             text = self._texts.text(key)
             for start, end in gaps(len(text), [(span.start, span.end) for span in spans]):
                 yield _withheld(key, start, text[start:end])
+
+
+class _Handed:
+    """What the clients of one stop were handed: each text is put together once, and each span of it hashed once."""
+
+    def __init__(self, texts: SaidTexts) -> None:
+        self._texts = texts
+        self._whole: dict[TextKey, str] = {}
+        self._received: dict[Span, Received] = {}
+
+    def received(self, span: Span) -> Received:
+        known = self._received.get(span)
+        if known is None:
+            text = self._text(key_of(span))[span.start : span.end]
+            known = self._received[span] = Received(
+                call=span.call,
+                attempt=span.attempt,
+                take=span.take,
+                channel=span.channel,
+                start=span.start,
+                characters=span.end - span.start,
+                recorded=len(text),
+                digest=sha256(text.encode()).hexdigest(),
+            )
+        return known
+
+    def texts(self, clients: Iterable[ClientReach]) -> tuple[Handed, ...]:
+        """Every character that one of them had, once."""
+        ranges: dict[TextKey, list[Range]] = {}
+        for span in dict.fromkeys(span for one in clients for span in one.spans):
+            ranges.setdefault(key_of(span), []).append((span.start, span.end))
+        return tuple(
+            Handed(call=call, attempt=attempt, take=take, channel=channel, start=start, text=text)
+            for (call, attempt, take, channel), found in ranges.items()
+            for start, end in merged(found)
+            if (text := self._text((call, attempt, take, channel))[start:end])
+        )
+
+    def _text(self, key: TextKey) -> str:
+        if key not in self._whole:
+            self._whole[key] = self._texts.text(key)
+        return self._whole[key]
+
+
+def _reached(told: ev.ClientsReached, one: ClientReach, handed: _Handed) -> Reached:
+    return Reached(
+        server=told.server,
+        client=one.client,
+        by=one.by,
+        way=one.way,
+        program=one.program,
+        since=one.since,
+        after=one.after,
+        seq=one.seq,
+        behind=one.seq < told.settled,
+        last_byte=one.last_byte,
+        after_accepted=one.after_accepted,
+        at_least=one.at_least,
+        left=one.left,
+        texts=tuple(map(handed.received, one.spans)),
+        left_out=one.left_out,
+    )
 
 
 def _withheld(key: TextKey, start: int, text: str) -> Withheld:

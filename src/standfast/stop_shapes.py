@@ -27,10 +27,10 @@ class CutStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A piece of text that a client was handed.
+    """A piece of text that a client was handed; `StopRecord.text_of` gives it.
 
-    `characters` were counted by its server; `text` is what the record holds of them, which is less only if the driver
-    died before it had written what it had said.
+    `characters` were counted by its server; `recorded` of them are in the record, which is less only if the driver died
+    before it had written what it had said. `digest` is SHA-256 of those.
     """
 
     call: str
@@ -39,6 +39,19 @@ class Received:
     channel: Channel = "text"
     start: int = 0
     characters: int
+    recorded: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """Text that clients were handed, once however many they are; what each had of it is a span of it."""
+
+    call: str
+    attempt: int = 0
+    take: int = 0
+    channel: Channel = "text"
+    start: int = 0
     text: str
 
 
@@ -139,6 +152,7 @@ class StopRecord:
     still_running: tuple[str, ...] = ()  # what went on although the stop had settled
     streams: tuple[CutStream, ...] = ()
     clients: tuple[Reached, ...] = ()
+    texts: tuple[Handed, ...] = ()  # what they were handed
     told: tuple[Telling, ...] = ()
     held_back: tuple[Withheld, ...] = ()
     marks: tuple[Marked, ...] = ()
@@ -148,6 +162,15 @@ class StopRecord:
     def clients_known(self) -> bool:
         """Has a server told of its clients? Else nobody knows who was given what; that is not "nobody"."""
         return bool(self.told)
+
+    def text_of(self, piece: Received) -> str:
+        """Exactly what a client was handed, as far as the record holds it."""
+        where = (piece.call, piece.attempt, piece.take, piece.channel)
+        for one in self.texts:
+            at = piece.start - one.start
+            if where == (one.call, one.attempt, one.take, one.channel) and 0 <= at < len(one.text):
+                return one.text[at : at + piece.recorded]
+        return ""
 
 
 def settled_words(stop: StopRecord) -> str:

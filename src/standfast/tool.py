@@ -30,6 +30,7 @@ from typing_extensions import TypedDict
 from standfast.codec import Codec, canonical, to_json
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.guarding import Guard
+from standfast.json_values import LARGEST_VALUE
 from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
 from standfast.signature import Signature, bad_tool
 from standfast.toolbox import Toolbox
@@ -322,11 +323,12 @@ class Tool(Generic[P, R]):
 
 
 def _plain_json(value: Any) -> bytes | None:
-    """JSON of words, numbers and truth values; None for half a character, which the codec then names."""
+    """JSON of words, numbers and truth values; None for half a character, or far too many: the codec then names it."""
     try:
-        return to_json(value)
+        raw = to_json(value)
     except (PydanticSerializationError, ValueError):
         return None
+    return raw if len(raw) <= LARGEST_VALUE else None
 
 
 class Decorator(Protocol):

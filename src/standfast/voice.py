@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from standfast import events as ev
+from standfast.arguments import shortened
 from standfast.events import TextDelta
 from standfast.guarding import Watch
 from standfast.records import Channel
@@ -16,11 +17,24 @@ from standfast.tripping import close_at_once, must_end, note_excused, note_trips
 if TYPE_CHECKING:
     import asyncio
 
+    from standfast.commit import StepCommit
     from standfast.flight import Flight
     from standfast.session import Session
 
 FLUSH_SECONDS = 0.25
 FLUSH_CHARACTERS = 4096
+MOST_SAID = 4_000_000  # characters that one call of a tool says; a model has a limit of its own
+MOST_PROGRESS = 1_000  # events of one call that tell how far it is
+LEFT_OUT = "\n… [it said more than is kept of one call: what followed is left out]"
+
+
+@dataclass(slots=True)
+class Progressed:
+    """The last event that told how far a call is, the commit it is in, and how many there were."""
+
+    commit: StepCommit
+    event: ev.CallProgress
+    count: int
 
 
 @dataclass(slots=True)
@@ -31,6 +45,7 @@ class Speech:
     kept: dict[Channel, int] = field(default_factory=dict[Channel, int])  # how many of them are on their way
     unsaid: list[tuple[Channel, str]] = field(default_factory=list[tuple[Channel, str]])
     waiting: int = 0  # characters of `unsaid`
+    given: int = 0  # characters that a tool has said, those left out too
     timer: asyncio.TimerHandle | None = None
     streams: dict[Channel, Stream] = field(default_factory=dict[Channel, Stream])  # without secrets
     watch: Watch | None = None  # stands before all this, if the call is guarded
@@ -61,10 +76,21 @@ class Voice:
         if not text or flight.ended:
             return
         speech = flight.speech = flight.speech or self._begin(flight)
+        if not flight.at_once:
+            text = self._within(speech, text)
         if speech.watch is not None:
             self._overheard(flight, speech, speech.watch, speech.watch.hear(channel, text), channel)
         elif not speech.tripped:
             self._let_out(flight, speech, text, channel)
+
+    @staticmethod
+    def _within(speech: Speech, text: str) -> str:
+        """As much of it as is kept. No error: one in the midst of a write would leave its effect unknown."""
+        left = MOST_SAID - speech.given
+        speech.given += len(text)
+        if len(text) <= left:
+            return text
+        return text[:left] + LEFT_OUT if left >= 0 else ""
 
     def _begin(self, flight: Flight) -> Speech:
         guard = flight.call.guard
@@ -165,6 +191,14 @@ class Voice:
         speech.waiting = 0
 
     def progress(self, flight: Flight, fraction: float, text: str) -> None:
-        """How far a call is."""
-        if not flight.ended:
-            self._session.note(ev.CallProgress(call=flight.id, fraction=fraction, text=text))
+        """How far a call is: the newest of what it tells between two commits."""
+        if flight.ended:
+            return
+        text = shortened(text)
+        known = flight.progressed
+        if known is not None and known.commit is self._session.pending:
+            known.event.fraction, known.event.text = fraction, text
+        elif known is None or known.count < MOST_PROGRESS:
+            event = ev.CallProgress(call=flight.id, fraction=fraction, text=text)
+            self._session.note(event)
+            flight.progressed = Progressed(self._session.commit(), event, 1 if known is None else known.count + 1)

@@ -49,6 +49,30 @@ def test_every_limit_of_the_code_is_in_the_table() -> None:
     assert told & TABLE.NO_LIMITS == set()
 
 
+def _inline() -> list[str]:
+    """Numbers that limit something where they stand: nobody would find them, and no table could tell of them."""
+    found: list[str] = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg in ("max_length", "le", "lt"):
+                numbers: list[ast.expr] = [node.value]
+            elif isinstance(node, ast.If) and any(isinstance(one, ast.Raise) for one in node.body):
+                compared = [one for one in ast.walk(node.test) if isinstance(one, ast.Compare)]
+                numbers = [side for one in compared if "len(" in ast.unparse(one) for side in one.comparators]
+            else:
+                continue
+            found += [
+                f"{path.relative_to(SOURCE)}:{number.lineno}"
+                for number in numbers
+                if isinstance(number, ast.Constant) and isinstance(number.value, int) and number.value >= 20
+            ]
+    return found
+
+
+def test_no_limit_is_a_number_without_a_name() -> None:
+    assert _inline() == []
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what[:40])
 def test_every_limit_has_a_number_and_a_test(row: Any) -> None:
     for name in row.numbers:

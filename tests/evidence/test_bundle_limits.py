@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,10 @@ from standfast.evidence import bundle_shapes, bundle_zip, html_report, html_tran
 from standfast.evidence.bundle_shapes import CUSTODY, MANIFEST, SIGNATURE
 from standfast.evidence.bundle_zip import BundleReader, BundleWriter, NotABundle, as_line
 from standfast.evidence.ledgers import Ledger
-from standfast.evidence.run_parts import TranscriptPart
+from standfast.evidence.run_parts import StopPlace, TranscriptPart
 from standfast.evidence.sealing import recipients_from
 from standfast.stop_records import StopRecord, stop_records
-from standfast.transcripts import Said
+from standfast.transcripts import Said, Trip
 
 HERE = "README.txt"
 
@@ -166,8 +168,44 @@ def test_a_report_shows_the_newest_tries_and_says_how_many_it_leaves_out(more: i
 def test_a_report_shows_so_much_of_a_try_and_says_how_much_it_leaves_out(more: int) -> None:
     text = "x" * (html_transcript.MOST_CHARACTERS + more)
     page = "".join(html_transcript.transcript(TranscriptPart(said=[Said("c", text, partial=False)], stops=[]), []))
-    assert page.count("x" * (html_transcript.MOST_CHARACTERS + min(more, 0))) == 1
-    assert ("and 1 more characters" in page) == (more > 0)
+    assert (text in page) == (more <= 0)
+    half = html_transcript.MOST_CHARACTERS // 4
+    assert (f"{len(text) - 2 * half} characters left out here: {half} to {len(text) - half}" in page) == (more > 0)
+
+
+def test_a_report_of_a_long_text_shows_each_stop_and_mark_where_it_fell_and_never_elsewhere() -> None:
+    """R31: "what follows was recorded after it" stands before what did follow."""
+    text = "".join(f"<{n:07d}>" for n in range(100_000 // 9))
+    place = StopPlace(stop=7, call="c", attempt=0, take=0, channel="text", characters=99_000)
+    trip = Trip(channel="text", kind="directive", variant="plain", start=60_003, end=60_012, action="flag")
+    said = Said("c", text, partial=True, marks=(30_006,), trips=(trip,))
+    page = "".join(html_transcript.transcript(TranscriptPart(said=[said], stops=[place]), []))
+    shown = html.unescape(re.sub("<[^>]*>", "", page))
+    stop = "■ stop ? accepted at character 99000; what follows was recorded after it"
+    assert f"{text[98_900:99_000]}{stop}{text[99_000:]}" in shown
+    assert f"{text[29_900:30_006]}⚑ called suspicious here, at character 30006{text[30_006:30_100]}" in shown
+    assert f"{text[60_003 - 100 : 60_003]}⚑ directive, plain{text[60_003:60_100]}" in shown
+    assert html.unescape(*re.findall("<mark>(.*)</mark>", page)) == text[60_003:60_012]
+    told = [
+        (int(n), int(a), int(b)) for n, a, b in re.findall(r"(\d+) characters left out here: (\d+) to (\d+)", shown)
+    ]
+    assert len(told) == 3 and all(n == b - a for n, a, b in told)
+    left = sum(n for n, _, _ in told)
+    assert left >= len(text) - html_transcript.MOST_CHARACTERS
+    pieces = re.split(r"\n… .* …\n", shown.partition("said")[2])
+    assert all(text[b : b + 50] == piece[:50] for (_, _, b), piece in zip(told, pieces[1:], strict=True)), (
+        "and the rest"
+    )
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_report_shows_the_text_around_so_many_marks_and_counts_the_others(more: int) -> None:
+    count = html_transcript.MOST_PLACES + more
+    said = Said("c", "x" * 1_000_000, partial=True, marks=tuple(10_000 + 9_000 * n for n in range(count)))
+    page = "".join(html_transcript.transcript(TranscriptPart(said=[said], stops=[]), []))
+    assert page.count("⚑") == html_transcript.MOST_PLACES
+    assert ("with 1 marks left out here" in page) == (more > 0)
+    assert page.count("x") <= html_transcript.MOST_CHARACTERS + 100
 
 
 def _stop(clients: int) -> StopRecord:

@@ -237,7 +237,6 @@ async def test_the_same_id_sets_one_halt_and_a_second_lift_says_so() -> None:
         {"all": True, "agent": "writer"},
         {"all": True, "labels": {"a": "b"}},
         {"all": True, "reason": " "},
-        {"all": True, "reason": "x" * 3000},
         {"all": True, "then": "stop"},
         {"all": "yes"},
         {"labels": {"a": 1}},

@@ -15,8 +15,10 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from tests.server.serving import LONG, Server
+from websockets.exceptions import ConnectionClosed
 
 from standfast.server.connections import LONGEST_HEAD, connections
+from standfast.server.serving import LONGEST_MESSAGE
 from standfast.server.socket import MESSAGES_AT_ONCE
 from standfast.server.verbs import LONGEST_ID
 
@@ -125,3 +127,20 @@ def test_a_message_names_a_run_by_so_long_a_name_and_no_longer(server: Server) -
             page.say(op="watch", n=1, run="x" * length)
             told = page.next("gone" if fits else "answer")
             assert fits or told["problem"]["status"] == 422
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_message_of_a_socket_is_so_large_and_no_larger(server: Server, more: int) -> None:
+    """And whoever sent too much can connect again: the run is as it was, and can be stopped."""
+    run = server.start("counter", f"messaged-{more}", to=10_000, seconds=0.05)
+    with server.socket() as page:
+        page.raw.send('{"op":"ping","n":7}'.ljust(LONGEST_MESSAGE + more))
+        if more:
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    page.raw.recv(timeout=LONG)
+        else:
+            assert page.next("pong")["n"] == 7
+    with server.socket() as page:
+        assert page.verb("cancel", run)["answer"] == "accepted"
+    assert server.until(run, "cancelled")

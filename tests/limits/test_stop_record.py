@@ -10,14 +10,20 @@ import pytest
 from starlette.requests import HTTPConnection
 from tests.helpers import eventually
 from tests.limits.test_runs import Nothing, waits
+from tests.limits.test_server import asked
+from tests.stops.test_assembling import numbered, pause, said, span, told
+from tests.stops.test_assembling import reach as reach_of
 
 from standfast import Runtime
 from standfast import events as ev
 from standfast.records import Moment, Span
-from standfast.server import reach, telling
+from standfast.server import handlers, reach, telling
 from standfast.server.reach import LONGEST_PROGRAM, Client, Visitor, program_of
 from standfast.server.reading import Reader
 from standfast.server.telling import Everywhere, Tellings, Told
+from standfast.server.wire import encode
+from standfast.shapes import stops_from, stops_json
+from standfast.stop_records import stop_records
 
 ANN = Visitor("ann", "page")
 
@@ -141,3 +147,43 @@ async def test_requests_are_counted_of_so_many_runs_and_then_any_may_have_been_f
     assert [tellings.times_fetched(run) for run in "abc"] == [1, 2, 0]
     tellings.fetched("c")  # one too many: "a" is not counted any more
     assert tellings.times_fetched("a") == 1 and tellings.times_fetched("never asked for") > 0
+
+
+def test_the_text_that_a_hundred_clients_had_is_in_the_record_of_a_stop_once() -> None:
+    """R31: and what each of them had can be cut out of it, to the character."""
+    text = "".join(f"{n:07d} " for n in range(50_000))
+    ends = [len(text) - 8 * n for n in range(99)]
+    clients = [
+        *(reach_of(span(end), client=f"client-{n}") for n, end in enumerate(ends)),
+        reach_of(span(len(text), len(text) - 5), client="late"),
+    ]
+    events = numbered(said(text), pause(), ev.RunPaused(holds=["user"]), told(2, 3, *clients))
+    (stop,) = stop_records(events)
+    *early, late = stop.clients
+    assert [stop.text_of(piece) for one in early for piece in one.texts] == [text[:end] for end in ends]
+    assert [stop.text_of(piece) for piece in late.texts] == [text[-5:]]
+    assert sum(len(one.text) for one in stop.texts) == len(text)
+    assert len(encode(stops_json([stop]))) < len(text) + 100_000
+    assert stops_from([{k: v for k, v in stops_json([stop])[0].items() if k != "clients_known"}]) == [stop]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_stops_are_told_in_pages_of_so_many_bytes_and_read_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    async with asked(tmp_path) as (runs, client):
+        run = await runs.start(waits, Nothing(), id="r")
+        for _ in range(3):
+            await run.pause(reason="x" * 1_000)
+            await run.resume()
+        path = "/api/runs/r/stops"
+        whole = (await client.get(path)).json()
+        sizes = [len(encode(stop)) for stop in whole["stops"]]
+        assert (len(sizes), whole["more"]) == (3, False)
+        monkeypatch.setattr(handlers, "PAGE_BYTES", sizes[0] + sizes[1] - more)
+        first = (await client.get(path)).json()
+        assert (first["stops"], first["more"]) == (whole["stops"][: 2 - more], True)
+        monkeypatch.setattr(handlers, "PAGE_BYTES", 1)
+        pages = [(await client.get(path, params={"after": n})).json() for n in range(4)]
+        assert [page["stops"] for page in pages] == [*([one] for one in whole["stops"]), []]
+        assert [page["more"] for page in pages] == [True, True, False, False]

@@ -73,7 +73,7 @@ def test_what_no_client_was_handed_is_named_with_its_digest() -> None:
         told(2, 4, reach(span(4)), reach(span(9, 5), client="client-2")),
     )  # fmt: skip
     (stop,) = stop_records(events)
-    assert [piece.text for client in stop.clients for piece in client.texts] == ["Once", "upon"]
+    assert [stop.text_of(piece) for client in stop.clients for piece in client.texts] == ["Once", "upon"]
     assert [(one.start, one.characters, one.why) for one in stop.held_back] == [
         (4, 1, "not_handed_over"),
         (9, 7, "not_handed_over"),
@@ -87,7 +87,7 @@ def test_a_try_that_began_anew_is_a_text_of_its_own() -> None:
         told(3, 5, reach(span(5), span(3, take=1))),
     )  # fmt: skip
     (stop,) = stop_records(events)
-    assert [piece.text for piece in stop.clients[0].texts] == ["First", "Sec"]
+    assert [stop.text_of(piece) for piece in stop.clients[0].texts] == ["First", "Sec"]
 
 
 def test_a_tripwire_closes_the_stream_before_its_stop_is_accepted() -> None:
@@ -190,7 +190,9 @@ def test_every_history_has_one_record_a_stop_in_order_and_always_the_same(chosen
     for stop in stops:
         assert stop.settled_seq is None or stop.settled_seq >= stop.seq
         assert len({one.server for one in stop.told}) == len(stop.told)
-        assert all(len(piece.text) <= piece.characters for one in stop.clients for piece in one.texts)
+        for piece in (piece for one in stop.clients for piece in one.texts):
+            assert len(stop.text_of(piece)) == piece.recorded <= piece.characters
+            assert sha256(stop.text_of(piece).encode()).hexdigest() == piece.digest
     # what is read twice, as after a reconnection, changes nothing
     again = data.draw(st.integers(0, len(events)))
     assert stop_records([*events[:again], *events[: again // 2], *events[again:]]) == stops

@@ -20,6 +20,8 @@ from tests.server.serving import ROOT, Server, eventually
 from tests.stops.clients import Agui, Listening, page
 from tests.tripwire.secrets import BANK
 
+from standfast.shapes import stops_from
+
 Serve = Callable[[], Server]
 FIRST = "Once upon a time "
 
@@ -62,8 +64,17 @@ def client_of(stop: Any, program: str) -> Any:
     return found
 
 
-def text_of(client: Any) -> str:
-    return "".join(piece["text"] for piece in client["texts"] if piece["channel"] == "text")
+def pieces_of(stop: Any, program: str) -> list[str]:
+    """What a client had, cut out of the texts of the stop."""
+    (record,) = stops_from([{key: value for key, value in stop.items() if key != "clients_known"}])
+    (client,) = [one for one in record.clients if one.program == program]
+    pieces = [piece for piece in client.texts if piece.channel == "text"]
+    assert all(hashlib.sha256(record.text_of(piece).encode()).hexdigest() == piece.digest for piece in pieces)
+    return [record.text_of(piece) for piece in pieces]
+
+
+def text_of(stop: Any, program: str) -> str:
+    return "".join(pieces_of(stop, program))
 
 
 def on_the_store(server: Server, *words: str) -> Any:
@@ -97,10 +108,10 @@ def test_the_record_of_a_cancel_holds_exactly_what_each_client_was_given(
     everything.join(30)
     assert not listening.is_alive() and not everything.is_alive()
     received = {"quick": quick, "slow": slow, "left": left, "listener": listening, "everything": everything}
-    assert {one["program"]: text_of(one) for one in stop["clients"]} == {
+    assert {one["program"]: text_of(stop, one["program"]) for one in stop["clients"]} == {
         program: heard.text for program, heard in received.items()
     }
-    assert text_of(client_of(stop, "left")) == FIRST
+    assert text_of(stop, "left") == FIRST
     assert len(quick.text) > len(FIRST)
     assert {one["program"]: one["way"] for one in stop["clients"]} == {
         **dict.fromkeys(("quick", "slow", "left"), "page"),
@@ -140,7 +151,7 @@ def test_what_a_tripwire_held_back_is_in_the_record_by_its_digest_and_with_no_cl
         reader.until("run_cancelled")
         stop = told(server, run)
     assert (stop["verb"], stop["trigger"], stop["by"]) == ("cancel", "tripwire", "tripwire")
-    assert text_of(client_of(stop, "reader")) == reader.text
+    assert text_of(stop, "reader") == reader.text
     kept = [one for one in stop["held_back"] if one["why"] == "tripwire"]
     assert kept and len(kept[0]["digest"]) == 64 and kept[0]["characters"] > 0
     (stream,) = stop["streams"]
@@ -177,9 +188,10 @@ def test_an_ag_ui_client_is_in_the_record_with_its_text(server: Server, provider
     server.post(f"/api/runs/{run}/cancel")
     front_end.join(30)
     assert not front_end.is_alive()
-    client = client_of(told(server, run), "front end")
+    stop = told(server, run)
+    client = client_of(stop, "front end")
     assert client["way"] == "agui"
-    assert text_of(client) == front_end.text
+    assert text_of(stop, "front end") == front_end.text
 
 
 def test_every_server_of_a_store_tells_of_its_own_clients(
@@ -203,7 +215,10 @@ def test_every_server_of_a_store_tells_of_its_own_clients(
             stop = eventually(both)
     finally:
         other.close()
-    assert {one["program"]: text_of(one) for one in stop["clients"]} == {"here": here.text, "there": there.text}
+    assert {one["program"]: text_of(stop, one["program"]) for one in stop["clients"]} == {
+        "here": here.text,
+        "there": there.text,
+    }
 
 
 def test_a_pause_and_a_cancel_each_have_their_record(server: Server, provider: LoopbackProvider) -> None:
@@ -227,9 +242,9 @@ def test_a_pause_and_a_cancel_each_have_their_record(server: Server, provider: L
         (1, "pause", "key"),
         (2, "cancel", "api"),
     ]
-    assert text_of(client_of(first, "reader")) == FIRST
-    assert text_of(client_of(second, "reader")) == FIRST + "Again: once ", "both tries, each in its place"
-    assert [piece["text"] for piece in client_of(second, "reader")["texts"]] == [FIRST, "Again: once "]
+    assert text_of(first, "reader") == FIRST
+    assert text_of(second, "reader") == FIRST + "Again: once ", "both tries, each in its place"
+    assert pieces_of(second, "reader") == [FIRST, "Again: once "]
 
 
 def test_a_server_that_dies_before_it_has_told_leaves_unknown_not_nobody(

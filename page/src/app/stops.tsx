@@ -1,7 +1,7 @@
 // The record of each stop: its times on one line, and where the text of each client ends. For those with the right.
 import { useEffect, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
-import type { Moment, Reached, StopRecord } from "../types.gen";
+import type { Moment, Reached, Received, StopRecord } from "../types.gen";
 import { TRIGGER_WORDS } from "../words";
 import { plain } from "../odd";
 import { At, By, Words } from "./parts";
@@ -18,7 +18,7 @@ export function Stops({ run }: { run: WatchedRun }) {
   const [problem, setProblem] = useState("");
   useEffect(() => {
     if (!open) return;
-    get<{ stops: Stop[] }>(`runs/${encodeURIComponent(run.id)}/stops`).then((found) => (setStops(found.stops), setProblem("")), (error: Error) => setProblem(error.message));
+    allStops(run.id).then((found) => (setStops(found), setProblem("")), (error: Error) => setProblem(error.message));
   }, [open, run.id, run.view.seq]);
   if (!client.may("forensics")) return null;
   return (
@@ -29,6 +29,16 @@ export function Stops({ run }: { run: WatchedRun }) {
       {open && stops?.map((stop) => <One key={stop.seq} stop={stop} />)}
     </details>
   );
+}
+
+/** Page by page: a server answers with so much at a time. */
+async function allStops(run: string): Promise<Stop[]> {
+  const found: Stop[] = [];
+  for (;;) {
+    const page = await get<{ stops: Stop[]; more?: boolean }>(`runs/${encodeURIComponent(run)}/stops?after=${found.length}`);
+    found.push(...page.stops);
+    if (!page.more || !page.stops.length) return found;
+  }
 }
 
 function One({ stop }: { stop: Stop }) {
@@ -51,27 +61,35 @@ function One({ stop }: { stop: Stop }) {
 
 /** The text of each call once, with a mark where what each client was handed ends. */
 function Texts({ stop }: { stop: Stop }) {
-  const calls = new Map<string, { longest: string; start: number; ends: { at: number; who: Reached }[] }>();
+  const calls = new Map<string, { text: string[]; start: number; ends: { at: number; who: Reached }[] }>();
   for (const who of stop.clients) {
     for (const text of who.texts) {
       if (text.channel !== "text" || !stop.streams.some((s) => s.call === text.call && s.attempt === text.attempt)) continue;
       const key = `${text.call} ${text.attempt} ${text.take} ${text.start}`;
-      const known = calls.get(key) ?? { longest: "", start: text.start, ends: [] };
-      if (text.text.length > known.longest.length) known.longest = text.text;
+      const known = calls.get(key) ?? { text: handed(stop, text), start: text.start, ends: [] };
       known.ends.push({ at: text.characters, who });
       calls.set(key, known);
     }
   }
   return (
     <>
-      {[...calls].map(([key, call]) => <div key={key} class="partial reached" tabIndex={0}>{call.start > 0 && <span class="muted">[from character {call.start}; what lies before is not of this piece] </span>}{cut(call.longest, call.ends)}</div>)}
+      {[...calls].map(([key, call]) => <div key={key} class="partial reached" tabIndex={0}>{call.start > 0 && <span class="muted">[from character {call.start}; what lies before is not of this piece] </span>}{cut(call.text, call.ends)}</div>)}
       {stop.clients.filter((c) => !c.texts.length).map((c) => <p key={c.client} class="muted"><Words text={nameOf(c)} /> was handed no text.</p>)}
     </>
   );
 }
 
-function cut(text: string, ends: { at: number; who: Reached }[]) {
-  const characters = [...text]; // whole characters, as the server counts them
+/** What the record holds from where a piece begins, in whole characters, as the server counts them. */
+function handed(stop: Stop, piece: Received): string[] {
+  for (const one of stop.texts) {
+    if (one.call !== piece.call || one.attempt !== piece.attempt || one.take !== piece.take || one.channel !== piece.channel || piece.start < one.start) continue;
+    const characters = [...one.text];
+    if (piece.start < one.start + characters.length) return characters.slice(piece.start - one.start);
+  }
+  return [];
+}
+
+function cut(characters: string[], ends: { at: number; who: Reached }[]) {
   const places = [...new Set(ends.map((end) => end.at))].sort((a, b) => a - b);
   return places.map((place, i) => (
     <span key={place} class={i ? "fewer" : ""}>

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from standfast.arguments import shortened
 from standfast.cli.codes import Unreachable
 from standfast.cli.options import STORE, Label, me, say_json
 from standfast.cli.saying import complain, tell
@@ -118,7 +119,7 @@ def halt(
         "labels": dict(labels),
         "all": everything,
         "then": then,
-        "reason": reason,
+        "reason": shortened(reason),  # the operator reads one short line
         "by": by or me(),
     }
     answer, way = _answered(store, halt_port, request)
@@ -144,7 +145,7 @@ def halt(
 @operating
 def lift(store: Path, halt_port: int | None, as_json: bool, halt: str, reason: str, by: str | None) -> None:
     """Lift a halt: runs that nothing else holds go on by themselves."""
-    answer, way = _answered(store, halt_port, {"do": "lift", "id": halt, "reason": reason, "by": by or me()})
+    answer, way = _answered(store, halt_port, {"do": "lift", "id": halt, "reason": shortened(reason), "by": by or me()})
     done = halt_from(answer["halt"])
     if as_json:
         say_json({"way": way, **cast("Json", answer["halt"])})

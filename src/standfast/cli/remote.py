@@ -98,7 +98,12 @@ class RemoteAccess:
         return receipt_from(body)
 
     async def stops(self, run: str) -> builtins.list[StopRecord]:
-        return stops_from((await self._get(f"{_path(run)}/stops"))["stops"])
+        found: builtins.list[StopRecord] = []
+        while True:
+            body = await self._get(f"{_path(run)}/stops", {"after": len(found)} if found else {})
+            found += stops_from(body["stops"])
+            if not body.get("more") or not body["stops"]:
+                return found
 
     async def result(self, run: str) -> Any:
         status, body = await self._ask("GET", f"{_path(run)}/result")

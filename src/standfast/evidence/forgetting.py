@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from pydantic_core import to_json
 
+from standfast import arguments
 from standfast.abc import Tx
 from standfast.control import load
 from standfast.evidence.chains import follow_run
@@ -17,6 +18,7 @@ from standfast.rows import RunDoc, RunRow
 
 def forget(tx: Tx, id: str, *, by: str | None, reason: str, route: str = "") -> Answer:  # noqa: A002 - the word users know
     """Delete the content of an ended run and of its children; refused, and nothing deleted, if others need it."""
+    reason = arguments.reason(reason)
     row = load(tx, id)
     if row.doc.forgotten:
         return Refused(f"run {id} {row.doc.forgotten}")

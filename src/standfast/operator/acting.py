@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from standfast.abc import Tx
+from standfast.arguments import MOST_LABELS, shortened
 from standfast.clock import RandomIds, moment
 from standfast.errors import Misuse, StandfastError, StoreBusy
 from standfast.leases import known_dead
@@ -22,7 +23,9 @@ T = TypeVar("T")
 
 PATIENCE = 15.0  # seconds for which a store that others keep locked is tried again and again
 _halts: TypeAdapter[Halt] = TypeAdapter(Halt)
-_Text: TypeAlias = Annotated[str, Field(max_length=2_000)]
+LONGEST_NAME = 2_000
+_Name: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME)]
+_Told: TypeAlias = Annotated[str, AfterValidator(shortened)]  # what is only told is never too long for a stop
 
 
 class _Asked(BaseModel):
@@ -33,22 +36,22 @@ class AskHalt(_Asked):
     """Stop every run that matches, and hold it."""
 
     do: Literal["halt"]
-    id: _Text | None = None
-    agent: _Text | None = None
-    labels: dict[_Text, _Text] = Field({}, max_length=50)
+    id: _Name | None = None
+    agent: _Name | None = None
+    labels: dict[_Name, _Name] = Field({}, max_length=MOST_LABELS)
     all: bool = False
     then: Literal["pause", "cancel"] = "pause"
-    reason: _Text
-    by: _Text | None = None
+    reason: _Told
+    by: _Told | None = None
 
 
 class AskLift(_Asked):
     """A halt holds no longer."""
 
     do: Literal["lift"]
-    id: _Text
-    reason: _Text = ""
-    by: _Text | None = None
+    id: _Name
+    reason: _Told = ""
+    by: _Told | None = None
 
 
 class AskList(_Asked):

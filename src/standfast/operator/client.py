@@ -45,7 +45,7 @@ def _ask(to: socket.socket, address: Any, request: Json, seconds: float, where: 
         to.sendall(to_json(request) + b"\n")
         alive = to.recv(1)
         to.settimeout(seconds)
-        line = alive + _line(to)
+        line = _line(to, alive)
     except (OSError, ValueError) as error:  # ValueError: a path that is too long for a socket
         raise NoOperator(f"no operator answers at {where}: {str(error) or type(error).__name__}") from error
     try:
@@ -59,11 +59,13 @@ def _ask(to: socket.socket, address: Any, request: Json, seconds: float, where: 
     return answer
 
 
-def _line(to: socket.socket) -> bytes:
-    got = bytearray()
+def _line(to: socket.socket, begun: bytes) -> bytes:
+    got = bytearray(begun)
     while not got.endswith(b"\n"):
         more = to.recv(65536)
-        if not more or len(got) > LONGEST_ANSWER:
+        if not more:
             raise OSError("the connection was closed before the answer was complete")
         got += more
+        if len(got) > LONGEST_ANSWER:
+            raise OSError(f"its answer is longer than {LONGEST_ANSWER} bytes")
     return bytes(got)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
 from standfast.arguments import LONGEST_LABEL
 from standfast.json_values import fingerprint
 from standfast.server.agui_events import Known
+from standfast.server.verbs import Key
 
 
 class _Model(BaseModel):
@@ -52,8 +53,8 @@ class Said(_Model):
 class RunInput(_Model):
     """RunAgentInput, as far as it means something here."""
 
-    thread_id: str = Field(min_length=1, max_length=200)
-    run_id: str = Field(min_length=1, max_length=200)
+    thread_id: Key
+    run_id: Key
     messages: list[Said] = []
     state: JsonValue = None
     resume: list[Answer] | None = None

@@ -16,7 +16,7 @@ from standfast.server.actors import Actor
 from standfast.server.handlers import answer, body_of, key_of, query_of
 from standfast.server.problems import Problem
 from standfast.server.surface import Surface, parsed
-from standfast.server.verbs import Key, Reason
+from standfast.server.verbs import Key, Named, Reason
 from standfast.verbs import halts_in
 
 
@@ -25,7 +25,7 @@ class SetHalt(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agent: str | None = Field(None, max_length=200)
+    agent: Named | None = None
     labels: dict[str, str] = Field({}, max_length=MOST_LABELS)
     all: bool = False
     then: Literal["pause", "cancel"] = "pause"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast, get_args
 from urllib.parse import quote
 
@@ -21,16 +21,16 @@ from standfast.records import ENDED, Status
 from standfast.rows import CallRow
 from standfast.server.actors import Actor, has
 from standfast.server.problems import Problem, malformed, problem_of
-from standfast.server.reading import Filter
+from standfast.server.reading import LONGEST_SEARCH, MOST_IN_A_PAGE, Filter
 from standfast.server.surface import Surface
-from standfast.server.verbs import Count, Key, Step
+from standfast.server.verbs import LONGEST_KEY, Count, Key, Step
 from standfast.server.wire import encode, parse, told_json
 from standfast.shapes import receipt_json, said_json, stops_json, view_json
-from standfast.stop_records import stops_of
+from standfast.stop_records import StopRecord, stops_of
 from standfast.stops import receipt
 from standfast.transcripts import for_clients, transcript_of
 
-PAGE_BYTES = 8_000_000  # of events in one answer
+PAGE_BYTES = 8_000_000  # of events or stops in one answer
 ROWS_AT_ONCE = 50
 
 
@@ -43,8 +43,8 @@ class Listed(BaseModel):
     agent: str | None = None
     label: str | None = Field(None, description="name:value; several with commas between them")
     needs: bool | None = Field(None, description="only those that need someone (true), or only the others (false)")
-    text: str = Field("", max_length=200)
-    limit: int = Field(100, ge=1, le=1000)
+    text: str = Field("", max_length=LONGEST_SEARCH)
+    limit: int = Field(100, ge=1, le=MOST_IN_A_PAGE)
     before: Key | None = Field(None, description="the id of the last run of the page before")
 
 
@@ -55,12 +55,20 @@ class AtStep(BaseModel):
     step: Step | None = Field(None, description="the state before this step; default: the current one")
 
 
+class AfterStop(BaseModel):
+    """From which stop on."""
+
+    model_config = ConfigDict(extra="forbid")
+    after: Count = Field(0, description="the number of the last stop of the page before")
+    limit: int = Field(MOST_IN_A_PAGE, ge=1, le=MOST_IN_A_PAGE)
+
+
 class After(BaseModel):
     """From which place on."""
 
     model_config = ConfigDict(extra="forbid")
     after: Count = 0
-    limit: int = Field(500, ge=1, le=1000)
+    limit: int = Field(500, ge=1, le=MOST_IN_A_PAGE)
 
 
 # --- helpers ------------------------------------------------------------------------------------------------
@@ -91,8 +99,8 @@ async def body_of(request: Request) -> Any:
 def key_of(request: Request) -> str | None:
     """The Idempotency-Key header."""
     key = request.headers.get("idempotency-key")
-    if key is not None and not 1 <= len(key) <= 200:
-        raise Problem(422, "an idempotency key has 1 to 200 characters", "use a random id")
+    if key is not None and not 1 <= len(key) <= LONGEST_KEY:
+        raise Problem(422, f"an idempotency key has 1 to {LONGEST_KEY} characters", "use a random id")
     return key
 
 
@@ -203,11 +211,25 @@ async def show_receipt(surface: Surface, _: Actor, request: Request) -> Response
 
 async def show_stops(surface: Surface, actor: Actor, request: Request) -> Response:
     run = run_of(request)
+    wanted = query_of(AfterStop, request)
     stops = await read(surface, run, lambda tx: stops_of(tx, load(tx, run)))
     viewed = EvidenceViewed(run=run, what="stops", by=actor.name, route=actor.route)
     await surface.told(actor, lambda: surface.runs.control(lambda tx: tx.note(viewed)))  # on record before it is shown
     surface.feeds.tellings.fetched(run)
-    return answer({"stops": stops_json(stops)})
+    page, more = _some_of(stops[wanted.after :], wanted.limit)
+    return Response(b'{"stops":[%s],"more":%s}' % (page, encode(more)), media_type="application/json")
+
+
+def _some_of(stops: Sequence[StopRecord], limit: int) -> tuple[bytes, bool]:
+    """So many stops, or so many bytes of them; always one, so that whoever reads on gets to the end. And: more?"""
+    page, size = list[bytes](), 0
+    for stop in stops[:limit]:
+        one = encode(stops_json([stop])[0])
+        size += len(one)
+        if page and size > PAGE_BYTES:
+            break
+        page.append(one)
+    return b",".join(page), len(page) < len(stops)
 
 
 async def show_result(surface: Surface, _: Actor, request: Request) -> Response:

@@ -73,6 +73,7 @@ def _schemas() -> dict[str, Any]:
     schemas["Runs"] = _holding("runs", "RunView")
     schemas["Halts"] = _holding("halts", "Halt")
     schemas["Stops"] = _holding("stops", "StopRecord")
+    schemas["Stops"]["properties"]["more"] = {"type": "boolean"}
     schemas["Transcript"] = _holding("transcript", "Said")
     schemas["Agents"] = {
         "type": "object",

@@ -132,6 +132,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="stops",
         summary="The record of each stop: by what and whom, when, and what had reached whom (right: forensics)",
         handler=do.show_stops,
+        query=do.AfterStop,
         schema="Stops",
     ),
     Operation(

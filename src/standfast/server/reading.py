@@ -21,6 +21,8 @@ T = TypeVar("T")
 MOST_SEARCHED = 2_000  # runs that a search by text looks through, newest first
 PAGE = 200
 KEPT_VIEWS = 2_000
+MOST_IN_A_PAGE = 1_000  # runs, events or stops in one answer
+LONGEST_SEARCH = 200  # characters that runs are looked for by
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from standfast.server.feeds import Listing, Watch
 from standfast.server.limits import Rate
 from standfast.server.problems import Problem, failed, malformed, problem_of
 from standfast.server.reach import Visitor, program_of
-from standfast.server.reading import Filter
+from standfast.server.reading import LONGEST_SEARCH, MOST_IN_A_PAGE, Filter
 from standfast.server.rights import MESSAGES
 from standfast.server.surface import Surface
 from standfast.server.verbs import EVERY_VERB, Count, Key, Named, Step
@@ -45,8 +45,8 @@ class Wanted(BaseModel):
     agent: Named | None = None
     labels: Annotated[dict[Named, Named], Field(max_length=MOST_LABELS)] | None = None
     needs: bool | None = None
-    text: Annotated[str, Field(max_length=200)] = ""
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    text: Annotated[str, Field(max_length=LONGEST_SEARCH)] = ""
+    limit: Annotated[int, Field(ge=1, le=MOST_IN_A_PAGE)] = 100
     before: Named | None = None
 
     @property

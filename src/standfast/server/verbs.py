@@ -17,7 +17,7 @@ from pydantic import (
     ValidationError,
 )
 
-from standfast import control, verbs
+from standfast import arguments, control, verbs
 from standfast.abc import Tx
 from standfast.control import Ask
 from standfast.errors import Misuse
@@ -37,7 +37,6 @@ from standfast.records import (
 )
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
-from standfast.verbs.halting import LONGEST_REASON
 
 BIGGEST: Final = 2**53 - 1  # what every JSON reader keeps exactly
 Count: TypeAlias = Annotated[int, Field(ge=0, le=BIGGEST)]
@@ -52,9 +51,7 @@ Text: TypeAlias = Annotated[str, StringConstraints(max_length=LONGEST_TEXT)]
 
 def _short_enough(given: Any) -> Any:
     """No reason is so long that a stop would be refused for it: what is too much is left out, and that is said."""
-    if not isinstance(given, str) or len(given) <= LONGEST_REASON:
-        return given
-    return given[: LONGEST_REASON - 1] + "…"
+    return arguments.shortened(given) if isinstance(given, str) else given
 
 
 def _readable(given: Any) -> Any:

@@ -78,7 +78,7 @@ def approve(call_id: str, args: Json | None) -> Act:
 
 def deny(call_id: str, why: str) -> Act:
     """A person says no: the call is not executed."""
-    arguments.text("reason", why)
+    why = arguments.reason(why)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")

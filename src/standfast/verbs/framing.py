@@ -18,7 +18,8 @@ FrameOrder = Literal["abandon", "return_to"]
 
 def abandon(frame: str, reason: str, mail_id: str) -> Act:
     """A person gives a thought up, for a reason."""
-    if not arguments.text("reason", reason).strip():
+    reason = arguments.reason(reason)
+    if not reason.strip():
         raise Misuse("a frame is abandoned for a reason", hint="abandon(frame, reason): say why in a few words")
     return _order("abandon", arguments.text("frame", frame), reason, mail_id)
 

@@ -28,7 +28,7 @@ Sign: TypeAlias = Callable[[bytes], tuple[bytes, bytes]]
 Verify: TypeAlias = Callable[[bytes, bytes, bytes], bool]
 """Was this signed by that key? Given the key, the signature and what was signed."""
 
-LONGEST_REASON = 2_000
+LONGEST_HALT_ID = 200
 
 
 def wanted_halt(
@@ -50,11 +50,12 @@ def wanted_halt(
         )
     if then not in ("pause", "cancel"):
         raise Misuse(f"then={then!r} is unknown", hint='use "pause" or "cancel"; nothing was halted')
-    if not arguments.text("reason", reason).strip() or len(reason) > LONGEST_REASON:
-        raise Misuse(f"a halt needs a reason, of at most {LONGEST_REASON} characters", hint="nothing was halted")
-    if not arguments.text("id", id) or len(id) > 100:
-        raise Misuse("the id of a halt has 1 to 100 characters", hint="leave it out and one is made")
-    return HaltDoc(id=id, agent=agent, labels=labels, all=all, then=then, reason=reason.strip(), by=by)
+    why = arguments.shortened(arguments.text("reason", reason).strip())
+    if not why:
+        raise Misuse("a halt needs a reason", hint="say why in a few words; nothing was halted")
+    if not arguments.text("id", id) or len(id) > LONGEST_HALT_ID:
+        raise Misuse(f"the id of a halt has 1 to {LONGEST_HALT_ID} characters", hint="leave it out and one is made")
+    return HaltDoc(id=id, agent=agent, labels=labels, all=all, then=then, reason=why, by=by)
 
 
 def set_halt(
@@ -161,7 +162,7 @@ def lift_halt(
 ) -> Halt:
     """The halt holds no longer: each run has the holds it would have without it, and goes on if that is none."""
     arguments.text_or_none("by", by)
-    arguments.text("reason", reason)
+    reason = arguments.reason(reason)
     row = tx.halt(arguments.text("id", id))
     if row is None:
         raise UnknownHalt(f"there is no halt {id!r} in this store", hint="standfast halts lists them")
