@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
+from typing import NoReturn
 
-from standfast.errors import KeyUnusable, Misuse
+from standfast.errors import KeyUnusable, Misuse, StandfastError
 from standfast.evidence import keys
 from standfast.evidence.notary import Notary, NotaryState
 from standfast.stores.sqlite import SqliteStore
@@ -66,12 +68,11 @@ class Signing:
         """Signs halts and lifts with the store's key; None where nothing is signed."""
         if self._store.in_memory or self._never or not keys.available():
             return None
-
-        def sign(said: bytes) -> tuple[bytes, bytes]:
-            key = self.key()
-            return key.public, key.sign(said)
-
-        return sign
+        try:
+            key = self.key()  # now: inside the transaction that writes the halt it is too late to look into the store
+        except StandfastError as error:
+            return partial(_fail, error)
+        return lambda said: (key.public, key.sign(said))
 
     def secret(self, purpose: bytes) -> bytes | None:
         """A secret that belongs to the store's key: the same for every process that has the key."""
@@ -87,3 +88,7 @@ class Signing:
         """Sign for what is there, and end."""
         if self._notary is not None:
             self._notary.close()
+
+
+def _fail(error: StandfastError, _said: bytes) -> NoReturn:
+    raise error
