@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -22,7 +24,7 @@ from standfast.tripwire import Listening, user_texts
 from standfast.tripwire.canaries import canaries
 from standfast.tripwire.folding import FOLDS, folded
 from standfast.tripwire.reading import SPECIAL
-from standfast.tripwire.variants import GRAM, Secret, grams
+from standfast.tripwire.variants import GRAM, Secret, grams, variants
 
 SECRET = Secret(BANK)
 TALK = "Certainly. I have looked at your question with care, and this is what I can tell you about it: "
@@ -104,6 +106,16 @@ def test_a_gram_is_found_exactly_if_it_is_there(text: str, at: int) -> None:
     assert secret.find(other) < 0 or any(other in form for form in forms)
 
 
+@pytest.mark.parametrize("text", SECRETS, ids=lambda text: text[:12])
+def test_every_gram_of_every_form_is_found_where_it_stands(text: str) -> None:
+    secret = Secret(text)
+    for name, form in variants(text):
+        for gram in grams(form):
+            place = secret.find(gram)
+            assert place >= 0
+            assert secret.variant(place) == name or any(gram in other for one, other in variants(text) if one != name)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda text: text[:12])
 def test_instructions_are_noticed_in_every_form(secret: str, form: str) -> None:
@@ -121,6 +133,36 @@ def test_instructions_are_noticed_in_every_form(secret: str, form: str) -> None:
             if channel != "tool_call":
                 assert (len(out) - before) * len(secret) / len(leak) <= 64
                 assert trips[0].start >= before - GRAM
+
+
+UNSEEN: dict[str, Callable[[str], str]] = {
+    "decimal": lambda text: " ".join(str(byte) for byte in text.encode()),
+    "binary": lambda text: " ".join(f"{byte:08b}" for byte in text.encode()),
+    "U+": lambda text: " ".join(f"U+{ord(c):04X}" for c in text),
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
+    "base64 twice": lambda text: base64.b64encode(base64.b64encode(text.encode())).decode(),
+    "base64 of Title Case": lambda text: base64.b64encode(text.title().encode()).decode(),
+    "words in alphabetical order": lambda text: " ".join(sorted(text.split())),
+}
+
+
+@pytest.mark.parametrize("form", UNSEEN)
+def test_what_the_docs_call_unseen_is(form: str) -> None:
+    """If it is seen one day, docs/tripwire.md should say so."""
+    assert not heard([f"{TALK}\n{UNSEEN[form](BANK)}"], Listening(SECRET, stops=True))[1]
+
+
+@pytest.mark.parametrize("form", ["hex, lower case", "base64, lower case"])
+def test_a_directive_in_capitals_is_seen_when_it_is_encoded_in_lower_case(form: str) -> None:
+    assert heard([FORMS[form](BANK)], Listening(Secret(BANK.upper()), stops=True))[1]
+
+
+def test_a_directive_that_is_written_with_escapes_is_seen_as_it_stands_and_as_it_reads() -> None:
+    raw = BANK.replace(" ", "&nbsp;").replace("e", r"\x65").replace("o", "%6F").replace("a", "0x61")
+    for said in (raw, raw[::-1], raw.encode().hex(), BANK):
+        for channel in ("text", "tool_call"):
+            pieces = list(json.dumps(said) if channel == "tool_call" else said)
+            assert heard(pieces, Listening(Secret(raw), stops=True), channel)[1]
 
 
 def test_a_form_is_called_by_its_name() -> None:
