@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 import time
@@ -62,6 +63,7 @@ def main() -> int:
         closings=seconds,
         left=left,
         python=platform.python_version(),
+        load=os.getloadavg()[0],
     )
     print(f"\n{table(figures)}")
     if not asked.dry:

@@ -32,6 +32,7 @@ class Figures:
     closings: list[float]
     left: list[int]
     python: str
+    load: float  # of the machine, while it was measured
 
 
 def whole(kinds: Mapping[str, Seen]) -> Seen:
@@ -67,7 +68,8 @@ def table(figures: Figures) -> str:
         f"**Cost**: {figures.microseconds:.2f} µs a character, {figures.microseconds * 4:.1f} µs a token of four. To "
         f"prepare a directive of a thousand characters takes {figures.prepare:.0f} ms, once, and "
         f"{figures.memory:.0f} KB.",
-        f"Measured with Python {figures.python}, 2 shared cores.",
+        f"Measured with Python {figures.python}, 2 shared cores, load {figures.load:.0f}: times are those of a machine "
+        f"{'with other work' if figures.load > 2 else 'by itself'}.",
     ]
     return "\n\n".join(paragraphs) + "\n"
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -18,7 +23,8 @@ from standfast.records import Channel
 from standfast.tripwire import Listening, user_texts
 from standfast.tripwire.canaries import canaries
 from standfast.tripwire.folding import FOLDS, folded
-from standfast.tripwire.variants import GRAM, Secret, grams
+from standfast.tripwire.reading import SPECIAL
+from standfast.tripwire.variants import GRAM, Secret, grams, variants
 
 SECRET = Secret(BANK)
 TALK = "Certainly. I have looked at your question with care, and this is what I can tell you about it: "
@@ -84,6 +90,7 @@ def test_holding_back_never_loses_or_reorders_text(text: str, chance: Random, st
 @given(st.text())
 def test_folding_is_the_same_character_by_character_and_done_once(text: str) -> None:
     line = f"x{text}".replace("\n", "")
+    line = "".join(one for one in line if one not in SPECIAL)
     assert folded(line) == "".join(FOLDS[one] for one in line)
     assert all(FOLDS[one] == one for one in folded(line))
 
@@ -99,21 +106,63 @@ def test_a_gram_is_found_exactly_if_it_is_there(text: str, at: int) -> None:
     assert secret.find(other) < 0 or any(other in form for form in forms)
 
 
+@pytest.mark.parametrize("text", SECRETS, ids=lambda text: text[:12])
+def test_every_gram_of_every_form_is_found_where_it_stands(text: str) -> None:
+    secret = Secret(text)
+    for name, form in variants(text):
+        for gram in grams(form):
+            place = secret.find(gram)
+            assert place >= 0
+            assert secret.variant(place) == name or any(gram in other for one, other in variants(text) if one != name)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda text: text[:12])
 def test_instructions_are_noticed_in_every_form(secret: str, form: str) -> None:
     """And at most 64 characters of them have left by then."""
-    leak = FORMS[form](secret)
+    leak, prepared = FORMS[form](secret), Secret(secret)
     chance = Random(form)
     for channel in ("text", "reasoning", "tool_call"):
-        watch = Listening(Secret(secret), stops=True)
-        said = json.dumps({"note": TALK + leak}, ensure_ascii=form != "hex") if channel == "tool_call" else TALK + leak
-        before = len(TALK)
-        out, trips = heard(cut(said, chance), watch, channel)
-        assert [(trip.channel, trip.kind) for trip in trips] == [(channel, "directive")], form
-        if channel != "tool_call":
-            assert (len(out) - before) * len(secret) / len(leak) <= 64
-            assert trips[0].start >= before - GRAM
+        said = f"{TALK}\n{leak}"
+        before = len(TALK) + 1
+        if channel == "tool_call":
+            said = json.dumps({"note": said}, ensure_ascii=form != "hex")
+        for pieces in (cut(said, chance), list(said), [said]):
+            out, trips = heard(pieces, Listening(prepared, stops=True), channel)
+            assert [(trip.channel, trip.kind) for trip in trips] == [(channel, "directive")], form
+            if channel != "tool_call":
+                assert (len(out) - before) * len(secret) / len(leak) <= 64
+                assert trips[0].start >= before - GRAM
+
+
+UNSEEN: dict[str, Callable[[str], str]] = {
+    "decimal": lambda text: " ".join(str(byte) for byte in text.encode()),
+    "binary": lambda text: " ".join(f"{byte:08b}" for byte in text.encode()),
+    "U+": lambda text: " ".join(f"U+{ord(c):04X}" for c in text),
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
+    "base64 twice": lambda text: base64.b64encode(base64.b64encode(text.encode())).decode(),
+    "base64 of Title Case": lambda text: base64.b64encode(text.title().encode()).decode(),
+    "words in alphabetical order": lambda text: " ".join(sorted(text.split())),
+}
+
+
+@pytest.mark.parametrize("form", UNSEEN)
+def test_what_the_docs_call_unseen_is(form: str) -> None:
+    """If it is seen one day, docs/tripwire.md should say so."""
+    assert not heard([f"{TALK}\n{UNSEEN[form](BANK)}"], Listening(SECRET, stops=True))[1]
+
+
+@pytest.mark.parametrize("form", ["hex, lower case", "base64, lower case"])
+def test_a_directive_in_capitals_is_seen_when_it_is_encoded_in_lower_case(form: str) -> None:
+    assert heard([FORMS[form](BANK)], Listening(Secret(BANK.upper()), stops=True))[1]
+
+
+def test_a_directive_that_is_written_with_escapes_is_seen_as_it_stands_and_as_it_reads() -> None:
+    raw = BANK.replace(" ", "&nbsp;").replace("e", r"\x65").replace("o", "%6F").replace("a", "0x61")
+    for said in (raw, raw[::-1], raw.encode().hex(), BANK):
+        for channel in ("text", "tool_call"):
+            pieces = list(json.dumps(said) if channel == "tool_call" else said)
+            assert heard(pieces, Listening(Secret(raw), stops=True), channel)[1]
 
 
 def test_a_form_is_called_by_its_name() -> None:
@@ -123,6 +172,10 @@ def test_a_form_is_called_by_its_name() -> None:
         "rot13": "rot13",
         "hex": "hex",
         "reversed": "reversed",
+        "reversed words": "reversed words",
+        "hex, 0x": "plain",
+        "hex, upper case": "hex",
+        "base64, upper case": "base64",
     }.items():
         _, [trip] = heard([FORMS[form](BANK)], Listening(SECRET, stops=True))
         assert trip.variant == name
@@ -196,12 +249,28 @@ def test_a_directive_in_other_letters_is_seen() -> None:
 # --- canaries ------------------------------------------------------------------------------------------
 
 
-def test_a_canary_trips_at_once_in_every_form() -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_canary_trips_at_once_in_every_form(form: str) -> None:
+    """In every channel, and before its last letter is out."""
     [word] = canaries(BANK, "run-1", 1)
-    for form, change in FORMS.items():
-        watch = Listening(None, (Secret(word),), stops=True)
-        _, trips = heard([f"{TALK}{change(f'The reference is {word} today.')}"], watch)
-        assert [trip.kind for trip in trips] == ["canary"], form
+    prepared = (Secret(word),)
+    leak = FORMS[form](f"The reference is {word} today.")
+    for channel in ("text", "reasoning", "tool_call"):
+        said = json.dumps({"note": leak}) if channel == "tool_call" else f"{TALK}\n{leak}"
+        for pieces in (list(said), cut(said, Random(form)), [said]):
+            out, trips = heard(pieces, Listening(None, prepared, stops=True), channel)
+            assert [(trip.channel, trip.kind) for trip in trips] == [(channel, "canary")], form
+            assert trips[0].end < len(said) and len(out) < trips[0].end, form
+            if form == "verbatim":
+                assert said[trips[0].start : trips[0].end] == word[:GRAM]
+
+
+def test_a_canary_is_the_same_in_another_process() -> None:
+    told = "from standfast.tripwire.canaries import canaries; print(*canaries('told', 'run-1', 8))"
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        answer = subprocess.run([sys.executable, "-c", told], env=environment, capture_output=True, check=True)
+        assert tuple(answer.stdout.decode().split()) == canaries("told", "run-1", 8)
 
 
 def test_canaries_are_others_in_every_run_and_the_same_in_one() -> None:

@@ -1,7 +1,7 @@
 """Tripwire: notices an agent's own instructions coming out, and flags, pauses or cancels (R33).
 
-It sees them said as they are, reformatted, spelled in leet or other letters, reversed, in rot13, hex or base64, and
-with some words replaced. It does not see paraphrase, translation or other ciphers.
+It sees them said as they are, reformatted, spelled in leet, other letters or escapes, reversed, in rot13, hex or
+base64, and with some words replaced. It does not see paraphrase, translation or other ciphers.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection
 
 from standfast.guarding import Excused, Trip, TripKind
 from standfast.records import Channel
-from standfast.tripwire.folding import FOLDS
+from standfast.tripwire.folding import FOLDS, is_letter
+from standfast.tripwire.reading import SPECIAL, Reader
 from standfast.tripwire.variants import GRAM, Secret
 
 IN_A_ROW = 40
@@ -52,7 +53,7 @@ class Scanner:
         self._in_a_row = min(IN_A_ROW, max(LEAST_IN_A_ROW, length // 12))
         self._among_hits = min(AMONG_HITS, max(self._in_a_row, length // 5))
         self._before_letters = True  # of a line
-        self._escape = ""  # of JSON, as far as it has come
+        self._reader = Reader()
         self._gram = ""
         self._places: deque[int] = deque(maxlen=GRAM)  # where the characters of the gram stand
         self._at = 0  # characters so far
@@ -73,9 +74,13 @@ class Scanner:
             self.held += text
             return ""
         began = self._at
-        scan = self._escaped if self._channel == "tool_call" else self._character
+        reader = self._reader
         for character in text:
-            scan(character)
+            if reader.midway or character in SPECIAL:
+                for one, at in reader.read(character, self._at):
+                    self._character(one, at)
+            else:
+                self._character(character, self._at)
             self._at += 1
             if self.tripped and self._stops:
                 break
@@ -95,36 +100,16 @@ class Scanner:
 
     # --- one character ------------------------------------------------------------------------------
 
-    def _escaped(self, character: str) -> None:
-        """Arguments of tools are JSON: an escaped newline is no n."""
-        escape = self._escape
-        if not escape:
-            if character == "\\":
-                self._escape = character
-            else:
-                self._character(character)
-        elif len(escape) == 1 and character != "u":
-            self._escape = ""
-            self._character("\n" if character == "n" else " ")
-        elif len(escape) < 5:
-            self._escape = escape + character
-        else:
-            self._escape = ""
-            try:
-                self._character(chr(int(escape[2:] + character, 16)))
-            except ValueError:
-                pass  # no number: no text either
-
-    def _character(self, character: str) -> None:
+    def _character(self, character: str, at: int) -> None:
         if character == "\n":
             self._before_letters = True
         elif self._before_letters:
-            if not character.isalpha():
+            if not is_letter(character):
                 return
             self._before_letters = False
         for one in FOLDS[character]:
             self._gram = gram = self._gram[-GRAM + 1 :] + one
-            self._places.append(self._at)
+            self._places.append(at)
             self._folded += 1
             if len(gram) < GRAM:
                 continue

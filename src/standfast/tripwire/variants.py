@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import base64
 import codecs
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from standfast.tripwire.folding import folded
 
 GRAM = 20  # characters that are compared at once
-_BITS_A_GRAM = 64
+_SLOTS_A_GRAM = 2
 _GAP = "\0"  # between variants: no folded text has it
 
 
 def variants(text: str) -> Iterator[tuple[str, str]]:
     """The names and folded texts of all forms."""
+    words = text.split()
     yield "plain", folded(text)
     yield "reversed", folded(text[::-1])
+    yield "reversed words", folded(" ".join(words[::-1]))
+    yield "reversed words", folded(" ".join(word[::-1] for word in words))
     yield "rot13", folded(codecs.encode(text, "rot13"))
-    data = text.encode("utf-8", "replace")
-    yield "hex", folded(data.hex())
-    for shift in range(3):
-        yield "base64", folded(_base64(data, shift))
+    for case in dict.fromkeys((text, text.upper(), text.lower())):  # what is encoded has no case that could be folded
+        data = case.encode("utf-8", "replace")
+        yield "hex", folded(data.hex())
+        for shift in range(3):
+            yield "base64", folded(_base64(data, shift))
 
 
 def _base64(data: bytes, shift: int) -> str:
@@ -34,8 +39,8 @@ def _base64(data: bytes, shift: int) -> str:
 class Secret:
     """Answers in the same time, however long the secret is, whether 20 folded characters are part of it.
 
-    A bitmap says no to nearly all that are not; what it lets through is looked up in the text itself, so the answer is
-    exact. Eight bytes a gram, where a set of them would take two hundred.
+    Each gram is found by its hash in a table of places, and compared with the text that stands there, so the answer is
+    exact. Nine bytes a gram, where a set of them would take two hundred.
     """
 
     def __init__(self, text: str, public: Iterable[str] = ()) -> None:
@@ -48,26 +53,36 @@ class Secret:
         for _, form in forms:
             self._starts.append(at)
             at += len(form) + len(_GAP)
-        size = 1 << max(10, (len(self._text) * _BITS_A_GRAM).bit_length())
-        self._mask = size - 1
-        self._bits = bytearray(size >> 3)
-        for _, form in forms:
-            for gram in grams(form):
-                place = hash(gram) & self._mask
-                self._bits[place >> 3] |= 1 << (place & 7)
+        self._size = len(self._text) * _SLOTS_A_GRAM + 1
+        self._table = array("I", bytes(4 * self._size))  # one more than the place; 0: none
+        for start, (_, form) in zip(self._starts, forms, strict=True):
+            self._enter(form, start)
         self.public = frozenset(
             gram for one in public for _, form in variants(one) for gram in grams(form) if self.find(gram) >= 0
         )
 
+    def _enter(self, form: str, start: int) -> None:
+        text, table, size = self._text, self._table, self._size
+        for place, gram in enumerate(grams(form), start + 1):
+            slot = hash(gram) % size
+            while table[slot] and not text.startswith(gram, table[slot] - 1):
+                slot = (slot + 1) % size
+            if not table[slot]:  # else the first place is enough
+                table[slot] = place
+
     def find(self, gram: str, behind: int = -1, reach: int = 0) -> int:
         """Where this gram stands, -1 if it does not; looked for within `reach` behind a place first."""
-        if reach and self._text.startswith(gram, behind + 1):
+        text = self._text
+        if reach and text.startswith(gram, behind + 1):
             return behind + 1
-        place = hash(gram) & self._mask
-        if not self._bits[place >> 3] >> (place & 7) & 1:
-            return -1
-        near = self._text.find(gram, behind + 1, behind + reach + GRAM) if reach else -1
-        return near if near >= 0 else self._text.find(gram)
+        slot = hash(gram) % self._size
+        table = self._table
+        while place := table[slot]:
+            if text.startswith(gram, place - 1):
+                near = text.find(gram, behind + 1, behind + reach + GRAM) if reach else -1
+                return near if near >= 0 else place - 1
+            slot = (slot + 1) % self._size
+        return -1
 
     def variant(self, place: int) -> str:
         """The form that stands there."""
