@@ -7,6 +7,7 @@ key, and is the same for the same secret, so that it can be followed through the
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import re
 import secrets
@@ -73,9 +74,9 @@ class Redactor:
             self._open = [re.compile(_open(one)) for one in self.secrets if one.begins]
             quick = [one for one in self.secrets if one.begins]
             self._quick = [
-                (_rarest(begin), begin.encode(), re.compile(_flat(one.pattern).encode()))
+                (_rarest(written), written, re.compile(_as_written(one, written)))
                 for one in quick
-                for begin in one.begins
+                for written in map(_in_json, one.begins)
             ]
         except re.error as error:
             raise Misuse(f"a pattern of a secret cannot be read: {error}", hint="give a regular expression") from error
@@ -151,7 +152,8 @@ def of_environment(variables: Mapping[str, str]) -> list[Secret]:
 
 def exactly(name: str, value: str) -> Secret:
     """This very text."""
-    return Secret(name, re.escape(value), (value[:8],))
+    begin = value[:8]
+    return Secret(name, re.escape(value), (begin,), rf"[\s\S]{{0,{max(len(value) - len(begin) - 1, 0)}}}")
 
 
 def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | None:
@@ -189,17 +191,25 @@ def _open(one: Secret) -> str:
     """Matches where a secret may have begun and has not ended: its beginning to the end, or a part of that."""
     ways = [f"{re.escape(begin)}{one.goes_on}" for begin in one.begins]
     ways += [re.escape(begin[:count]) for begin in one.begins for count in range(len(begin) - 1, 0, -1)]
-    edge = r"(?<![A-Za-z0-9])" if all(begin[0].isalnum() for begin in one.begins) else ""
+    edge = r"(?<![A-Za-z0-9])" if one.pattern.startswith(r"\b") else ""
     return rf"{edge}(?:{'|'.join(ways)})\Z"
 
 
-def _rarest(begin: str) -> int:
+def _rarest(begin: bytes) -> int:
     """The byte of a beginning that ordinary text has least often: one byte is found the fastest."""
     rare = b"QZXJKVYWqzUHGxBFPjMCDLRNOSITEA/-~+_:."
-    return min(begin.encode(), key=lambda c: rare.find(c) if c in rare else len(rare))
+    return min(begin, key=lambda c: rare.find(c) if c in rare else len(rare))
 
 
-def _flat(pattern: str) -> str:
-    """The pattern as it is searched for in JSON, where a secret over several lines stands on one."""
-    pattern = pattern.removeprefix(r"\b")  # a plain beginning is found faster
-    return pattern.replace("(?:-----END [A-Z ]*PRIVATE KEY-----|\\Z)", "").replace(r"\s+", r"(?:\s|\\[nrt])+")
+def _in_json(text: str) -> bytes:
+    """The text as it stands in a line of JSON, where quotes, backslashes and newlines are escaped."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+
+
+def _as_written(one: Secret, begin: bytes) -> bytes:
+    """What is searched for in JSON, once the beginning is there: never less than the pattern finds in the text."""
+    if one not in KNOWN:
+        return re.escape(begin)  # only who wrote the pattern knows what of it JSON escapes
+    pattern = one.pattern.removeprefix(r"\b")  # a plain beginning is found faster
+    pattern = pattern.replace("(?:-----END [A-Z ]*PRIVATE KEY-----|\\Z)", "")
+    return pattern.replace(r"\s+", r"(?:\s|\\[nrtf]|\\u[0-9a-f]{4}|[\x80-\xff])+").encode()

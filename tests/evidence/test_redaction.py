@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from pydantic_core import to_json
 
 from standfast import Done, Misuse, Run, Runtime, agent, say, tool
-from standfast.redaction import KNOWN, Redactor, Secret, Stream, as_redactor
+from standfast.redaction import KNOWN, Redactor, Secret, Stream, as_redactor, of_environment
 
 # Put together here, so that no scanner of this repository takes them for real ones.
 OPENAI = "sk-" + "proj-Zm9vYmFyYmF6cXV4MTIz"
@@ -62,6 +63,42 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert redactor.text(text) == text
     line = json.dumps([text]).encode()
     assert redactor.line(line) is line
+
+
+ODD_VALUES = ['pa"ss\\word-1234', 'four\nlines\nof a\tkey', '"quoted-at-once"', "b\x01\x7f\x0c-control-1", "schlüssel-größe-12"]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_a_value_of_the_environment_is_found_however_json_writes_it(value: str) -> None:
+    """The quick look sees escapes, not the value: the same for one line, for several, and in pieces."""
+    redactor = Redactor(*of_environment({"DB_PASSWORD": value}), key=b"k")
+    clean = redactor.text(f"it is x{value}x.")
+    assert clean == f"it is x[redacted:DB_PASSWORD:{redactor.hash_of(value)}]x."
+    line = to_json([{"type": "noted", "text": f"it is x{value}x."}])
+    assert json.loads(redactor.line(line))[0]["text"] == clean
+    assert json.loads(redactor.lines(line + b"\n[1]").split(b"\n")[0])[0]["text"] == clean
+    for cut in range(len(value)):
+        stream = Stream(redactor)
+        said = [stream.feed(f"it is x{value[:cut]}"), stream.feed(f"{value[cut:]}x."), stream.finish()]
+        assert "".join(said) == clean, cut
+        assert value[:8] not in said[0], cut
+
+
+def test_a_pattern_of_ones_own_is_found_however_json_writes_it() -> None:
+    redactor = Redactor(Secret("vault", 'key="([^"]{4,})"', ('key="',)), key=b"k")
+    clean = redactor.line(to_json([{"type": "noted", "text": 'the key="four words" opens it'}]))
+    assert json.loads(clean)[0]["text"] == f'the key="[redacted:vault:{redactor.hash_of("four words")}]" opens it'
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\t", "\x0b", "\x0c", "\xa0"])
+def test_a_bearer_is_found_after_whatever_space(space: str) -> None:
+    redactor = Redactor(key=b"k")
+    assert BEARER.encode() not in redactor.line(to_json([f"Authorization: Bearer{space}{BEARER}"]))
+
+
+def test_a_value_of_the_environment_that_is_no_text_keeps_nobody_from_starting() -> None:
+    redactor = Redactor(*of_environment({"MY_TOKEN": "caf\udce9-0123456789"}))
+    assert redactor.line(b'["cafe"]') == b'["cafe"]'
 
 
 def test_equal_secrets_can_be_matched_by_who_has_the_key() -> None:
