@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
@@ -25,6 +25,7 @@ from standfast.json_values import is_array, is_object
 SHORTEST = 12  # characters of a value of the environment that is taken for a secret
 MOST_OF_ENVIRONMENT = 50
 _NAMED = re.compile(r"(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|ACCESS_KEY|PASSWORD|PASSWD)$", re.IGNORECASE)
+MARK = "[redacted:"
 LONGEST_HELD = 16_384  # characters of a text that may be a secret not yet finished, before it is let go
 
 
@@ -78,21 +79,41 @@ class Redactor:
                 for one in quick
                 for written in map(_in_json, one.begins)
             ]
+            self._marks = re.compile(
+                rf"\[redacted:(?:{'|'.join({re.escape(one.name) for one in self.secrets})}):[0-9a-f]{{8}}\]"
+            )
         except re.error as error:
             raise Misuse(f"a pattern of a secret cannot be read: {error}", hint="give a regular expression") from error
         self._blind = len(quick) < len(self.secrets)  # one of them can only be found by looking at every text
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
-        for name, pattern in self._patterns:
-            text = pattern.sub(partial(self._replaced, name), text)
-        return text
+        """The text without secrets; one that is without them already stays as it is."""
+        return self.replaced(text)[0]
 
-    def _replaced(self, name: str, found: re.Match[str]) -> str:
-        group = 1 if found.re.groups and found[1] is not None else 0
+    def replaced(self, text: str) -> tuple[str, Replaced]:
+        """The same, and what was replaced where."""
+        passes: Replaced = []
+        for name, pattern in self._patterns:
+            here: list[tuple[int, int, int]] = []
+            text = pattern.sub(partial(self._mark, name, here), text)
+            if here:
+                passes.append(here)
+        return text, passes
+
+    def _mark(self, name: str, here: list[tuple[int, int, int]], found: re.Match[str]) -> str:
         whole, start = found[0], found.start()
-        mark = f"[redacted:{name}:{self.hash_of(found[group])}]"
-        return whole[: found.start(group) - start] + mark + whole[found.end(group) - start :]
+        first, last = found.span(1 if found.re.groups and found[1] is not None else 0)
+        if self._is_marked(found.string, first, last):
+            return whole
+        mark = f"[redacted:{name}:{self.hash_of(found.string[first:last])}]"
+        here.append((first, last, len(mark)))
+        return whole[: first - start] + mark + whole[last - start :]
+
+    def _is_marked(self, text: str, first: int, last: int) -> bool:
+        """Is this a part of what stands in the place of a secret?"""
+        begin = text.rfind(MARK, 0, first + len(MARK))
+        found = None if begin < 0 else self._marks.match(text, begin)
+        return found is not None and last <= found.end()
 
     def hash_of(self, secret: str) -> str:
         """What stands for a secret: who has the secret and the key can look for it."""
@@ -167,24 +188,72 @@ def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | N
     return Redactor(*given, *of_environment(os.environ))
 
 
+Replaced: TypeAlias = list[list[tuple[int, int, int]]]
+"""What was replaced in a text, pass by pass: from where to where, and how long what stands there now is."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where the characters of a text stand once its secrets are replaced; the text may come in pieces."""
+
+    came: int = 0  # characters so far
+    told: int = 0  # and without secrets
+    _changed: list[tuple[int, int, int, int, Replaced]] = field(
+        default_factory=list[tuple[int, int, int, int, "Replaced"]]
+    )  # pieces in which something was replaced: from where to where, before and after
+
+    def without_secrets(self, redactor: Redactor, text: str) -> str:
+        """The next piece."""
+        told, replaced = redactor.replaced(text)
+        came, at = self.came, self.told
+        self.came, self.told = came + len(text), at + len(told)
+        if replaced:
+            self._changed.append((came, self.came, at, self.told, replaced))
+        return told
+
+    def place(self, place: int, *, is_end: bool = False) -> int:
+        """Of a character, or of the end of a span; within a secret, of the mark in its place."""
+        for came, came_to, told, told_to, replaced in reversed(self._changed):
+            if place >= came_to:
+                return told_to + place - came_to
+            if place >= came:
+                return told + _through(replaced, place - came, is_end)
+        return place
+
+
+def _through(replaced: Replaced, place: int, is_end: bool) -> int:
+    for one_pass in replaced:
+        shift = 0
+        for first, last, length in one_pass:
+            if place <= first:
+                break
+            if place < last:
+                place = first + length * is_end
+                break
+            shift += length - (last - first)
+        place += shift
+    return place
+
+
 @dataclass(slots=True)
 class Stream:
     """A text that comes in pieces: what may be an unfinished secret is held back until it is known."""
 
     redactor: Redactor
     held: str = field(default="")
+    places: Places = field(default_factory=Places)
 
     def feed(self, text: str) -> str:
         """What can be said now."""
         whole = self.held + text
         settled = self.redactor.settled(whole)
         self.held = whole[settled:]
-        return self.redactor.text(whole[:settled])
+        return self.places.without_secrets(self.redactor, whole[:settled])
 
     def finish(self) -> str:
         """The rest."""
         rest, self.held = self.held, ""
-        return self.redactor.text(rest)
+        return self.places.without_secrets(self.redactor, rest)
 
 
 def _open(one: Secret) -> str:
