@@ -26,6 +26,13 @@ SHORTEST = 12  # characters of a value of the environment that is taken for a se
 MOST_OF_ENVIRONMENT = 50
 _NAMED = re.compile(r"(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|ACCESS_KEY|PASSWORD|PASSWD)$", re.IGNORECASE)
 MARK = "[redacted:"
+_NAMES = frozenset(  # fields of events that hold a name of code, an id that we made, or a word of ours
+    ("type", "id", "run", "agent", "tool", "call", "mail", "order", "parent", "fork", "forked_from", "status")
+    + ("effect", "channel", "kind", "outcome", "trigger", "undo", "decision", "answer", "action", "then")
+)
+_PARTS = frozenset(  # fields that hold such parts again
+    ("in_flight", "receipt", "undone", "residue", "kept", "marks", "clients", "spans", "held_beside")
+)
 LONGEST_HELD = 16_384  # characters of a text that may be a secret not yet finished, before it is let go
 
 
@@ -120,11 +127,15 @@ class Redactor:
         return hmac.new(self.key, secret.encode("utf-8", "surrogatepass"), sha256).hexdigest()[:8]
 
     def line(self, line: bytes) -> bytes:
-        """A line of JSON without secrets in its texts; unchanged to the byte where there are none."""
+        """A line of a record without secrets in its texts; unchanged to the byte where there are none.
+
+        Names of code and ids keep it readable and are left as they are, in their own places alone: not in what a call
+        was given, what came of it, or what was said.
+        """
         if not self._blind and not self._may_hold_one(line):
             return line
         value = from_json(line)
-        cleaned = self._clean(value)
+        cleaned = self._clean_part(value)
         return line if cleaned == value else to_json(cleaned, inf_nan_mode="constants")
 
     def lines(self, lines: bytes) -> bytes:
@@ -139,6 +150,20 @@ class Redactor:
             if rarest in line and begin in line and pattern.search(line) is not None:
                 return True
         return False
+
+    def _clean_part(self, value: Any) -> Any:
+        """An event, or a part of one whose fields are ours."""
+        if is_array(value):
+            return [self._clean_part(one) for one in value]
+        if not is_object(value):
+            return self._clean(value)
+        asked = value.get("type") == "attempt_refused"  # the run is then whatever a stranger has typed
+        return {name: self._clean_field(name, one, asked and name == "run") for name, one in value.items()}
+
+    def _clean_field(self, name: str, value: Any, typed: bool) -> Any:
+        if name in _NAMES and not typed:
+            return value if isinstance(value, str) else self._clean_part(value)
+        return self._clean_part(value) if name in _PARTS else self._clean(value)
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
