@@ -11,7 +11,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -26,13 +26,10 @@ SHORTEST = 12  # characters of a value of the environment that is taken for a se
 MOST_OF_ENVIRONMENT = 50
 _NAMED = re.compile(r"(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|ACCESS_KEY|PASSWORD|PASSWD)$", re.IGNORECASE)
 MARK = "[redacted:"
-_NAMES = frozenset(  # fields of events that hold a name of code, an id that we made, or a word of ours
-    ("type", "id", "run", "agent", "tool", "call", "mail", "order", "parent", "fork", "forked_from", "status")
-    + ("effect", "channel", "kind", "outcome", "trigger", "undo", "decision", "answer", "action", "then")
-)
-_PARTS = frozenset(  # fields that hold such parts again
-    ("in_flight", "receipt", "undone", "residue", "kept", "marks", "clients", "spans", "held_beside")
-)
+_IDS = frozenset(["id", "run", "agent", "tool", "call", "mail", "order", "parent", "fork", "forked_from"])
+_WORDS = frozenset(["type", "status", "effect", "channel", "kind", "outcome", "trigger", "undo", "decision", "answer"])
+_NAMES = _IDS | _WORDS | {"action", "then"}  # fields of events that hold a name of code, an id or a word of ours
+_PARTS = frozenset(["in_flight", "receipt", "undone", "residue", "kept", "marks", "clients", "spans", "held_beside"])
 LONGEST_HELD = 16_384  # characters of a text that may be a secret not yet finished, before it is let go
 
 
@@ -132,10 +129,17 @@ class Redactor:
         Names of code and ids keep it readable and are left as they are, in their own places alone: not in what a call
         was given, what came of it, or what was said.
         """
+        return self._without(line, self._clean_part)
+
+    def json(self, raw: bytes) -> bytes:
+        """The same for JSON of which nothing is ours: arguments, results."""
+        return self._without(raw, self.values)
+
+    def _without(self, line: bytes, clean: Callable[[Any], Any]) -> bytes:
         if not self._blind and not self._may_hold_one(line):
             return line
         value = from_json(line)
-        cleaned = self._clean_part(value)
+        cleaned = clean(value)
         return line if cleaned == value else to_json(cleaned, inf_nan_mode="constants")
 
     def lines(self, lines: bytes) -> bytes:
@@ -156,22 +160,23 @@ class Redactor:
         if is_array(value):
             return [self._clean_part(one) for one in value]
         if not is_object(value):
-            return self._clean(value)
+            return self.values(value)
         asked = value.get("type") == "attempt_refused"  # the run is then whatever a stranger has typed
         return {name: self._clean_field(name, one, asked and name == "run") for name, one in value.items()}
 
     def _clean_field(self, name: str, value: Any, typed: bool) -> Any:
         if name in _NAMES and not typed:
             return value if isinstance(value, str) else self._clean_part(value)
-        return self._clean_part(value) if name in _PARTS else self._clean(value)
+        return self._clean_part(value) if name in _PARTS else self.values(value)
 
-    def _clean(self, value: Any) -> Any:
+    def values(self, value: Any) -> Any:
+        """JSON values without secrets in any text or name."""
         if isinstance(value, str):
             return self.text(value)
         if is_array(value):
-            return [self._clean(one) for one in value]
+            return [self.values(one) for one in value]
         if is_object(value):
-            return {self.text(name): self._clean(one) for name, one in value.items()}
+            return {self.text(name): self.values(one) for name, one in value.items()}
         return value
 
     def settled(self, text: str) -> int:
