@@ -351,7 +351,7 @@ class Session:
 
     def waits_for_retry(self, flight: Flight, seconds: float, why: str, tries: int) -> None:
         """Show what a call waits for, here and to other processes."""
-        text = f"waiting {seconds:.3g} s: {self.without_secrets(why)}"
+        text = f"waiting {seconds:.3g} s: {why}"
 
         def change(doc: RunDoc) -> None:
             doc.retrying = {**doc.retrying, flight.id: text}
