@@ -7,7 +7,7 @@ after a pause, a crash or a deploy; a difference holds the run as stale.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -65,7 +65,9 @@ class Freshness:
         """The same for these facts."""
         now = await self._read(facts)
         changed = {name: fact for name, fact in facts.items() if now[name] != fact.result}
-        return [(f"{name}: {_difference(f.result, now[name])}", f.step) for name, f in changed.items()]
+        redactor = self._s.env.redactor
+        clean: Callable[[Any], Any] = (lambda value: value) if redactor is None else redactor.values
+        return [(f"{name}: {_difference(f.result, now[name], clean)}", f.step) for name, f in changed.items()]
 
     async def holding(self) -> list[str]:
         """Which facts still hold, so that the run's own write is not taken for a stranger's."""
@@ -142,9 +144,10 @@ def _tools(contract: Json) -> dict[str, Json]:
     return cast("dict[str, Json]", contract.get("tools") or {})
 
 
-def _difference(old: JsonValue, new: JsonValue | Unread) -> str:
+def _difference(old: JsonValue, new: JsonValue | Unread, clean: Callable[[Any], Any]) -> str:
     if isinstance(new, Unread):
-        return f"cannot be read: {new.why}"
+        return f"cannot be read: {clean(new.why)}"
+    old, new = clean(old), clean(new)
     return one_line_diff(old, new) or f"{old!r} -> {new!r}"
 
 

@@ -138,9 +138,10 @@ class Gate:
         missing = [row for row in s.journal.unasked_writes() if row.id not in s.row.doc.diverged_ok]
         if missing and id_ not in s.row.doc.diverged_ok:
             old = missing[0]
+            had = old.args if s.env.redactor is None else s.env.redactor.json(old.args)
             s.ask_stop(
                 "diverged",
-                f"the repeated step asks for {call!r}, but it had performed {old.tool}({old.args.decode()[:200]})",
+                f"the repeated step asks for {s.shown(call)}, but it had performed {old.tool}({had.decode()[:200]})",
                 [id_, *(row.id for row in missing)],
             )
             await run.scope.park()

@@ -52,7 +52,7 @@ async def probe(tool: Tool[..., Any], row: CallRow, session: Session) -> Happene
     except TookTooLong:
         return f"its probe did not answer within {tool.grace} s"
     except Exception as error:  # noqa: BLE001 - a probe that fails knows nothing: the doubt stays, with the reason
-        return f"its probe failed: {type(error).__name__}: {error}"
+        return session.without_secrets(f"its probe failed: {type(error).__name__}: {error}")
     if answer is None:
         return "its probe does not know"
     return answer

@@ -7,14 +7,15 @@ key, and is the same for the same secret, so that it can be followed through the
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
@@ -24,6 +25,11 @@ from standfast.json_values import is_array, is_object
 SHORTEST = 12  # characters of a value of the environment that is taken for a secret
 MOST_OF_ENVIRONMENT = 50
 _NAMED = re.compile(r"(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|ACCESS_KEY|PASSWORD|PASSWD)$", re.IGNORECASE)
+MARK = "[redacted:"
+_IDS = frozenset(["id", "run", "agent", "tool", "call", "mail", "order", "parent", "fork", "forked_from"])
+_WORDS = frozenset(["type", "status", "effect", "channel", "kind", "outcome", "trigger", "undo", "decision", "answer"])
+_NAMES = _IDS | _WORDS | {"action", "then"}  # fields of events that hold a name of code, an id or a word of ours
+_PARTS = frozenset(["in_flight", "receipt", "undone", "residue", "kept", "marks", "clients", "spans", "held_beside"])
 LONGEST_HELD = 16_384  # characters of a text that may be a secret not yet finished, before it is let go
 
 
@@ -73,36 +79,67 @@ class Redactor:
             self._open = [re.compile(_open(one)) for one in self.secrets if one.begins]
             quick = [one for one in self.secrets if one.begins]
             self._quick = [
-                (_rarest(begin), begin.encode(), re.compile(_flat(one.pattern).encode()))
+                (_rarest(written), written, re.compile(_as_written(one, written)))
                 for one in quick
-                for begin in one.begins
+                for written in map(_in_json, one.begins)
             ]
+            self._marks = re.compile(
+                rf"\[redacted:(?:{'|'.join({re.escape(one.name) for one in self.secrets})}):[0-9a-f]{{8}}\]"
+            )
         except re.error as error:
             raise Misuse(f"a pattern of a secret cannot be read: {error}", hint="give a regular expression") from error
         self._blind = len(quick) < len(self.secrets)  # one of them can only be found by looking at every text
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
-        for name, pattern in self._patterns:
-            text = pattern.sub(partial(self._replaced, name), text)
-        return text
+        """The text without secrets; one that is without them already stays as it is."""
+        return self.replaced(text)[0]
 
-    def _replaced(self, name: str, found: re.Match[str]) -> str:
-        group = 1 if found.re.groups and found[1] is not None else 0
+    def replaced(self, text: str) -> tuple[str, Replaced]:
+        """The same, and what was replaced where."""
+        passes: Replaced = []
+        for name, pattern in self._patterns:
+            here: list[tuple[int, int, int]] = []
+            text = pattern.sub(partial(self._mark, name, here), text)
+            if here:
+                passes.append(here)
+        return text, passes
+
+    def _mark(self, name: str, here: list[tuple[int, int, int]], found: re.Match[str]) -> str:
         whole, start = found[0], found.start()
-        mark = f"[redacted:{name}:{self.hash_of(found[group])}]"
-        return whole[: found.start(group) - start] + mark + whole[found.end(group) - start :]
+        first, last = found.span(1 if found.re.groups and found[1] is not None else 0)
+        if self._is_marked(found.string, first, last):
+            return whole
+        mark = f"[redacted:{name}:{self.hash_of(found.string[first:last])}]"
+        here.append((first, last, len(mark)))
+        return whole[: first - start] + mark + whole[last - start :]
+
+    def _is_marked(self, text: str, first: int, last: int) -> bool:
+        """Is this a part of what stands in the place of a secret?"""
+        begin = text.rfind(MARK, 0, first + len(MARK))
+        found = None if begin < 0 else self._marks.match(text, begin)
+        return found is not None and last <= found.end()
 
     def hash_of(self, secret: str) -> str:
         """What stands for a secret: who has the secret and the key can look for it."""
         return hmac.new(self.key, secret.encode("utf-8", "surrogatepass"), sha256).hexdigest()[:8]
 
     def line(self, line: bytes) -> bytes:
-        """A line of JSON without secrets in its texts; unchanged to the byte where there are none."""
+        """A line of a record without secrets in its texts; unchanged to the byte where there are none.
+
+        Names of code and ids keep it readable and are left as they are, in their own places alone: not in what a call
+        was given, what came of it, or what was said.
+        """
+        return self._without(line, self._clean_part)
+
+    def json(self, raw: bytes) -> bytes:
+        """The same for JSON of which nothing is ours: arguments, results."""
+        return self._without(raw, self.values)
+
+    def _without(self, line: bytes, clean: Callable[[Any], Any]) -> bytes:
         if not self._blind and not self._may_hold_one(line):
             return line
         value = from_json(line)
-        cleaned = self._clean(value)
+        cleaned = clean(value)
         return line if cleaned == value else to_json(cleaned, inf_nan_mode="constants")
 
     def lines(self, lines: bytes) -> bytes:
@@ -118,13 +155,28 @@ class Redactor:
                 return True
         return False
 
-    def _clean(self, value: Any) -> Any:
+    def _clean_part(self, value: Any) -> Any:
+        """An event, or a part of one whose fields are ours."""
+        if is_array(value):
+            return [self._clean_part(one) for one in value]
+        if not is_object(value):
+            return self.values(value)
+        asked = value.get("type") == "attempt_refused"  # the run is then whatever a stranger has typed
+        return {name: self._clean_field(name, one, asked and name == "run") for name, one in value.items()}
+
+    def _clean_field(self, name: str, value: Any, typed: bool) -> Any:
+        if name in _NAMES and not typed:
+            return value if isinstance(value, str) else self._clean_part(value)
+        return self._clean_part(value) if name in _PARTS else self.values(value)
+
+    def values(self, value: Any) -> Any:
+        """JSON values without secrets in any text or name."""
         if isinstance(value, str):
             return self.text(value)
         if is_array(value):
-            return [self._clean(one) for one in value]
+            return [self.values(one) for one in value]
         if is_object(value):
-            return {self.text(name): self._clean(one) for name, one in value.items()}
+            return {self.text(name): self.values(one) for name, one in value.items()}
         return value
 
     def settled(self, text: str) -> int:
@@ -151,7 +203,8 @@ def of_environment(variables: Mapping[str, str]) -> list[Secret]:
 
 def exactly(name: str, value: str) -> Secret:
     """This very text."""
-    return Secret(name, re.escape(value), (value[:8],))
+    begin = value[:8]
+    return Secret(name, re.escape(value), (begin,), rf"[\s\S]{{0,{max(len(value) - len(begin) - 1, 0)}}}")
 
 
 def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | None:
@@ -165,41 +218,97 @@ def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | N
     return Redactor(*given, *of_environment(os.environ))
 
 
+Replaced: TypeAlias = list[list[tuple[int, int, int]]]
+"""What was replaced in a text, pass by pass: from where to where, and how long what stands there now is."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where the characters of a text stand once its secrets are replaced; the text may come in pieces."""
+
+    came: int = 0  # characters so far
+    told: int = 0  # and without secrets
+    _changed: list[tuple[int, int, int, int, Replaced]] = field(
+        default_factory=list[tuple[int, int, int, int, "Replaced"]]
+    )  # pieces in which something was replaced: from where to where, before and after
+
+    def without_secrets(self, redactor: Redactor, text: str) -> str:
+        """The next piece."""
+        told, replaced = redactor.replaced(text)
+        came, at = self.came, self.told
+        self.came, self.told = came + len(text), at + len(told)
+        if replaced:
+            self._changed.append((came, self.came, at, self.told, replaced))
+        return told
+
+    def place(self, place: int, *, is_end: bool = False) -> int:
+        """Of a character, or of the end of a span; within a secret, of the mark in its place."""
+        for came, came_to, told, told_to, replaced in reversed(self._changed):
+            if place >= came_to:
+                return told_to + place - came_to
+            if place >= came:
+                return told + _through(replaced, place - came, is_end)
+        return place
+
+
+def _through(replaced: Replaced, place: int, is_end: bool) -> int:
+    for one_pass in replaced:
+        shift = 0
+        for first, last, length in one_pass:
+            if place <= first:
+                break
+            if place < last:
+                place = first + length * is_end
+                break
+            shift += length - (last - first)
+        place += shift
+    return place
+
+
 @dataclass(slots=True)
 class Stream:
     """A text that comes in pieces: what may be an unfinished secret is held back until it is known."""
 
     redactor: Redactor
     held: str = field(default="")
+    places: Places = field(default_factory=Places)
 
     def feed(self, text: str) -> str:
         """What can be said now."""
         whole = self.held + text
         settled = self.redactor.settled(whole)
         self.held = whole[settled:]
-        return self.redactor.text(whole[:settled])
+        return self.places.without_secrets(self.redactor, whole[:settled])
 
     def finish(self) -> str:
         """The rest."""
         rest, self.held = self.held, ""
-        return self.redactor.text(rest)
+        return self.places.without_secrets(self.redactor, rest)
 
 
 def _open(one: Secret) -> str:
     """Matches where a secret may have begun and has not ended: its beginning to the end, or a part of that."""
     ways = [f"{re.escape(begin)}{one.goes_on}" for begin in one.begins]
     ways += [re.escape(begin[:count]) for begin in one.begins for count in range(len(begin) - 1, 0, -1)]
-    edge = r"(?<![A-Za-z0-9])" if all(begin[0].isalnum() for begin in one.begins) else ""
+    edge = r"(?<![A-Za-z0-9])" if one.pattern.startswith(r"\b") else ""
     return rf"{edge}(?:{'|'.join(ways)})\Z"
 
 
-def _rarest(begin: str) -> int:
+def _rarest(begin: bytes) -> int:
     """The byte of a beginning that ordinary text has least often: one byte is found the fastest."""
     rare = b"QZXJKVYWqzUHGxBFPjMCDLRNOSITEA/-~+_:."
-    return min(begin.encode(), key=lambda c: rare.find(c) if c in rare else len(rare))
+    return min(begin, key=lambda c: rare.find(c) if c in rare else len(rare))
 
 
-def _flat(pattern: str) -> str:
-    """The pattern as it is searched for in JSON, where a secret over several lines stands on one."""
-    pattern = pattern.removeprefix(r"\b")  # a plain beginning is found faster
-    return pattern.replace("(?:-----END [A-Z ]*PRIVATE KEY-----|\\Z)", "").replace(r"\s+", r"(?:\s|\\[nrt])+")
+def _in_json(text: str) -> bytes:
+    """The text as it stands in a line of JSON, where quotes, backslashes and newlines are escaped."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+
+
+def _as_written(one: Secret, begin: bytes) -> bytes:
+    """What is searched for in JSON, once the beginning is there: never less than the pattern finds in the text."""
+    if one not in KNOWN:
+        return re.escape(begin)  # only who wrote the pattern knows what of it JSON escapes
+    pattern = one.pattern.removeprefix(r"\b")  # a plain beginning is found faster
+    pattern = pattern.replace("(?:-----END [A-Z ]*PRIVATE KEY-----|\\Z)", "")
+    return pattern.replace(r"\s+", r"(?:\s|\\[nrtf]|\\u[0-9a-f]{4}|[\x80-\xff])+").encode()

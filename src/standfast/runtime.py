@@ -243,7 +243,7 @@ class Runtime:
         if code is not None and not isinstance(agent, str) and self._drives and name not in self.agents:
             raise UnknownAgent(f"agent {name!r} was not given to this runtime", hint="Runtime(..., agents=[...])")
         if id is not None:
-            arguments.run_id(id)
+            self._check_id(id)
         arguments.text_or_none("by", by)
         arguments.text("route", route)
         reason = arguments.reason(reason)
@@ -269,7 +269,7 @@ class Runtime:
     async def fork(self, source: Handle[R], at: int | None, state: Any, **ask: Any) -> Handle[R]:
         """See Handle.fork."""
         given_id = ask.pop("id")
-        asked_id = None if given_id is None else arguments.run_id(given_id)
+        asked_id = None if given_id is None else self._check_id(given_id)
         new_id = asked_id or self.ids.run()
         ask["reason"] = Ask(**{name: ask[name] for name in ("by", "reason", "request_id")}).reason
         if at is not None:
@@ -286,6 +286,16 @@ class Runtime:
             return made_once(tx, request_id, "fork", new_id, asked, insert)
 
         return Handle(self, await self.control(by_route(route, act)))
+
+    def _check_id(self, given: Any) -> str:
+        """An id is told to everybody who sees the run and stays when it is forgotten: it must not be a secret."""
+        id_ = arguments.run_id(given)
+        if self._redactor is not None and self._redactor.text(id_) != id_:
+            raise Misuse(
+                "this id of a run looks like a secret, and ids are not redacted",
+                hint="give another, or leave it out and one is made; nothing was started",
+            )
+        return id_
 
     # --- halting --------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from standfast.plan import Plan
 from standfast.records import EndedAs, Hold, InFlight, Interruption, Moment, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
-from standfast.tool import Tool
+from standfast.tool import Call, Tool
 from standfast.voice import Voice
 
 T = TypeVar("T")
@@ -277,7 +277,8 @@ class Session:
 
     def _repeated(self, flight: Flight, outcome: Outcome) -> None:
         call, result = flight.call, outcome.raw or f"{outcome.error}: {outcome.message}".encode()
-        shown = repr(call) if len(call.raw) <= SHOWN_BYTES and call.tool.kind != "model" else f"{call.tool.name}(...)"
+        short = len(call.raw) <= SHOWN_BYTES and call.tool.kind != "model"
+        shown = self.shown(call) if short else f"{call.tool.name}(...)"
         self._went_on(loops.called(self.rounds, call.tool.kind, call.what, result, shown))
 
     def stepped_quietly(self, state: bytes) -> None:
@@ -382,7 +383,7 @@ class Session:
     def ask_stop(self, hold: Hold, text: str, data: JsonValue = None) -> None:
         """The run itself cannot go on: it will be paused with this hold."""
         if self.stop_asked is None:
-            self.stop_asked = (hold, text, data, moment(self.env.store.now()))
+            self.stop_asked = (hold, self.without_secrets(text), data, moment(self.env.store.now()))
             self.shut = True
         self.wake.set()
 
@@ -401,6 +402,19 @@ class Session:
             act(*args)
         elif not self.env.loop.is_closed():
             self.env.loop.call_soon_threadsafe(act, *args)
+
+    # --- without secrets ----------------------------------------------------------------------------
+
+    def without_secrets(self, text: str) -> str:
+        """A text that people are shown, and that nothing needs to be exact."""
+        redactor = self.env.redactor
+        return text if redactor is None else redactor.text(text)
+
+    def shown(self, call: Call[Any]) -> str:
+        """A call in a few words: its arguments are cleaned before they are cut, or half a key would be left."""
+        redactor = self.env.redactor
+        clean = call.raw if redactor is None else redactor.json(call.raw)
+        return call.shown(call.args if clean is call.raw else from_json(clean))
 
     # --- small services ---------------------------------------------------------------------------
 

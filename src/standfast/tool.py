@@ -86,7 +86,11 @@ class Call(Generic[R]):
         return f"{self.tool.name}/{self.digest}"
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
+        return self.shown(self.args)
+
+    def shown(self, args: dict[str, Any]) -> str:
+        """The call in a few words, with these in place of its arguments."""
+        shown = ", ".join(f"{name}={value!r}" for name, value in args.items())
         return f"{self.tool.name}({shown if len(shown) <= 120 else shown[:117] + '...'})"
 
     if not TYPE_CHECKING:  # hidden, so that `await draft(1)` is a type error too

@@ -60,7 +60,8 @@ class Ledger:
         while True:
             row.tries += 1
             await self._tried(row)
-            outcome, reason = await self._once(tool, row)
+            outcome, why = await self._once(tool, row)
+            reason = s.without_secrets(why)  # it is shown, and goes into the receipt
             if outcome == "failed" and row.tries < TRIES:
                 s.doing(f"undo of {row.tool} failed ({reason}); try {row.tries + 1} of {TRIES} follows")
                 await s.env.clock.back_off(FIRST_PAUSE * 3 ** (row.tries - 1))

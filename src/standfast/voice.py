@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from standfast import events as ev
 from standfast.arguments import shortened
 from standfast.events import TextDelta
-from standfast.guarding import Watch
+from standfast.guarding import Trip, Watch
 from standfast.records import Channel
-from standfast.redaction import Stream
+from standfast.redaction import Places, Stream
 from standfast.tripping import close_at_once, must_end, note_excused, note_trips
 
 if TYPE_CHECKING:
@@ -48,8 +48,22 @@ class Speech:
     given: int = 0  # characters that a tool has said, those left out too
     timer: asyncio.TimerHandle | None = None
     streams: dict[Channel, Stream] = field(default_factory=dict[Channel, Stream])  # without secrets
+    flushed: dict[Channel, Places] = field(default_factory=dict[Channel, Places])  # nor those of pieces joined
+    trips: dict[tuple[Channel, int], int] = field(default_factory=dict[tuple[Channel, int], int])  # where they began
     watch: Watch | None = None  # stands before all this, if the call is guarded
     tripped: bool = False  # and closed for it: nothing more is heard
+
+    def place(self, channel: Channel, place: int, *, is_end: bool = False) -> int:
+        """Where a character that the call said stands in what is told and recorded of it."""
+        stream, flushed = self.streams.get(channel), self.flushed.get(channel)
+        if stream is not None:
+            place = stream.places.place(place, is_end=is_end)
+        return place if flushed is None else flushed.place(place, is_end=is_end)
+
+    def trip(self, trip: Trip) -> Trip:
+        """The trip in what is told; one that is told again begins where it did."""
+        start = self.trips.setdefault((trip.channel, trip.start), self.place(trip.channel, trip.start))
+        return replace(trip, start=start, end=self.place(trip.channel, trip.end, is_end=True))
 
     def pieces(self) -> Iterator[tuple[Channel, str]]:
         """What is unsaid, in order, text of one channel in one piece."""
@@ -109,7 +123,7 @@ class Voice:
                 self.flush(flight)
             else:
                 self._write(flight, speech)
-            note_trips(self._session, flight, watch, trips, speech.said)
+            note_trips(self._session, flight, watch, [speech.trip(one) for one in trips], speech.said)
             if ends:
                 speech.watch, speech.tripped = None, True
                 close_at_once(self._session, flight)
@@ -154,7 +168,7 @@ class Voice:
             for channel, text in watch.end():
                 self._let_out(flight, speech, text, channel)
             self.flush(flight)
-            note_trips(self._session, flight, watch, watch.trips(), speech.said)
+            note_trips(self._session, flight, watch, [speech.trip(one) for one in watch.trips()], speech.said)
             note_excused(self._session, flight, watch)
         self.flush(flight)
 
@@ -174,8 +188,11 @@ class Voice:
             speech.timer = None
         if not speech.unsaid:
             return
+        redactor = self._session.env.redactor
         for channel, text in speech.pieces():
             offset = speech.kept.get(channel, 0)
+            if redactor is not None:  # a secret may be whole only now
+                text = speech.flushed.setdefault(channel, Places()).without_secrets(redactor, text)
             self._session.note(
                 ev.TextFlushed(
                     call=flight.id,
@@ -186,7 +203,7 @@ class Voice:
                     take=flight.take,
                 )
             )
-            speech.kept[channel] = offset + len(text)
+            speech.said[channel] = speech.kept[channel] = offset + len(text)
         speech.unsaid.clear()
         speech.waiting = 0
 

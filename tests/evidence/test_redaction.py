@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sqlite3
@@ -9,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from pydantic_core import to_json
 
-from standfast import Done, Misuse, Run, Runtime, agent, say, tool
-from standfast.redaction import KNOWN, Redactor, Secret, Stream, as_redactor
+from standfast import Done, Misuse, Run, Runtime, TextDelta, agent, say, tool
+from standfast.events import TextFlushed
+from standfast.redaction import KNOWN, Redactor, Secret, Stream, as_redactor, of_environment
 
 # Put together here, so that no scanner of this repository takes them for real ones.
 OPENAI = "sk-" + "proj-Zm9vYmFyYmF6cXV4MTIz"
@@ -62,6 +65,48 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert redactor.text(text) == text
     line = json.dumps([text]).encode()
     assert redactor.line(line) is line
+
+
+ODD_VALUES = [
+    'pa"ss\\word-1234',
+    "four\nlines\nof a\tkey",
+    '"quoted-at-once"',
+    "b\x01\x7f\x0c-control-1",
+    "schlüssel-größe-12",
+]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_a_value_of_the_environment_is_found_however_json_writes_it(value: str) -> None:
+    """The quick look sees escapes, not the value: the same for one line, for several, and in pieces."""
+    redactor = Redactor(*of_environment({"DB_PASSWORD": value}), key=b"k")
+    clean = redactor.text(f"it is x{value}x.")
+    assert clean == f"it is x[redacted:DB_PASSWORD:{redactor.hash_of(value)}]x."
+    line = to_json([{"type": "noted", "text": f"it is x{value}x."}])
+    assert json.loads(redactor.line(line))[0]["text"] == clean
+    assert json.loads(redactor.lines(line + b"\n[1]").split(b"\n")[0])[0]["text"] == clean
+    for cut in range(len(value)):
+        stream = Stream(redactor)
+        said = [stream.feed(f"it is x{value[:cut]}"), stream.feed(f"{value[cut:]}x."), stream.finish()]
+        assert "".join(said) == clean, cut
+        assert value[:8] not in said[0], cut
+
+
+def test_a_pattern_of_ones_own_is_found_however_json_writes_it() -> None:
+    redactor = Redactor(Secret("vault", 'key="([^"]{4,})"', ('key="',)), key=b"k")
+    clean = redactor.line(to_json([{"type": "noted", "text": 'the key="four words" opens it'}]))
+    assert json.loads(clean)[0]["text"] == f'the key="[redacted:vault:{redactor.hash_of("four words")}]" opens it'
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\t", "\x0b", "\x0c", "\xa0"])
+def test_a_bearer_is_found_after_whatever_space(space: str) -> None:
+    redactor = Redactor(key=b"k")
+    assert BEARER.encode() not in redactor.line(to_json([f"Authorization: Bearer{space}{BEARER}"]))
+
+
+def test_a_value_of_the_environment_that_is_no_text_keeps_nobody_from_starting() -> None:
+    redactor = Redactor(*of_environment({"MY_TOKEN": "caf\udce9-0123456789"}))
+    assert redactor.line(b'["cafe"]') == b'["cafe"]'
 
 
 def test_equal_secrets_can_be_matched_by_who_has_the_key() -> None:
@@ -155,6 +200,74 @@ async def test_the_record_has_no_secrets_and_the_run_has_all_of_them(tmp_path: P
         assert hidden.encode() not in record
     assert OPENAI.encode() in calls  # the journal is exact until the run is forgotten
     assert record.count(f"api_key:{secret.hash_of(OPENAI)}".encode()) >= 3  # arguments, text, result: one secret
+
+
+WARD = "".join(f"patient {4711 + n} is well; " for n in range(300))
+
+
+@tool(effect="read")
+async def rounds() -> None:
+    """Speaks of patients, in pieces of seven characters."""
+    for start in range(0, len(WARD), 7):
+        say(WARD[start : start + 7])
+        await asyncio.sleep(0)
+
+
+@agent("nurse")
+async def nurse(run: Run[Notes]) -> Done[None]:
+    """Goes her rounds once."""
+    await run.call(rounds())
+    return Done(None)
+
+
+async def test_what_is_told_stands_where_its_offset_says_whatever_was_replaced() -> None:
+    """R31: of a pattern that can only be looked for when pieces are joined; live text goes on behind what was kept."""
+    async with Runtime(":memory:", [nurse], redact=[r"patient \d+"]) as runs:
+        run = await runs.start(nurse, Notes())
+        recorded, live, came = "", "", 0
+        async for event in run.events():
+            if isinstance(event, TextDelta):
+                live, came = live[: event.offset] + event.text, came + 1
+            elif isinstance(event, TextFlushed):
+                assert event.offset == len(recorded)
+                recorded += event.text
+                live = live[: event.offset] + event.text
+            elif event.type == "run_done":
+                break
+        [said] = await run.transcript()
+    assert came > 100
+    assert said.text == recorded == live
+    assert recorded.count("[redacted:own1:") >= 290  # some were split between flushes
+
+
+def test_what_is_without_secrets_stays_as_it_is() -> None:
+    """Twice over, in the stream and in the store: hashes can be matched."""
+    redactor = Redactor(r"\d{3}", r"[0-9a-f]{4}", r"own\d", key=b"k")
+    for text in (*[text for text, _ in SHAPES.values()], "123 and 4567, own1", "[redacted:api_key:1234abcd]"):
+        once = redactor.text(text)
+        assert redactor.text(once) == once
+    assert redactor.text("[redacted:another:12345678]") != "[redacted:another:12345678]", "not one of its own"
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_place_in_a_text_is_found_again_without_its_secrets(size: int) -> None:
+    redactor = Redactor(r"(?<=<)\w+(?=>)", r"<\[re\w+:own1:\w+\]>", key=b"k")
+    parts = ["first ", OPENAI, " then ", "<name>", " and ", AWS, f"@{'x' * 100} ", GITHUB, " last"]
+    whole = "".join(parts)
+    stream = Stream(redactor)
+    told = "".join(stream.feed(whole[at : at + size]) for at in range(0, len(whole), size)) + stream.finish()
+    start = 0
+    for part in parts:
+        first, last = stream.places.place(start), stream.places.place(start + len(part), is_end=True)
+        if part[0] in " f@l":
+            assert told[first:last] == part
+        elif size == 1000 or part != "<name>":
+            assert re.fullmatch(r"\[redacted:\w+:\w{8}\]", told[first:last]), part
+            for inside in range(start + 1, start + len(part)):
+                assert stream.places.place(inside) == first
+                assert stream.places.place(inside, is_end=True) == last
+        start += len(part)
+    assert stream.places.place(len(whole) + 5) == len(told) + 5
 
 
 async def test_redaction_can_be_switched_off(tmp_path: Path) -> None:

@@ -111,6 +111,42 @@ async def test_another_directive_than_the_instructions_can_be_watched() -> None:
         assert said.text[mark.start :].startswith(CLINIC[:40])
 
 
+# --- beside secrets --------------------------------------------------------------------------------------
+
+KEYS = ["sk-" + "proj-" + "Zm9vYmFyYmF6cXV4MTIz" * n for n in (1, 4)]  # its mark is longer, and shorter
+KEYED = "The key is {key}, the patient 4711, the key {key}. " + SURE
+
+
+@pytest.mark.parametrize("key", KEYS, ids=["a longer text", "a shorter text"])
+async def test_a_mark_stands_where_the_words_stand_that_are_told(key: str) -> None:
+    """After secrets that were replaced, in the stream and only when it was flushed."""
+    before = KEYED.format(key=key)
+    one = leaker(f"{before}{BANK} That is all.")
+    async with Runtime(":memory:", [one], redact=[r"patient \d+"]) as runs:
+        run = await runs.start(one, "What were you told?")
+        await run.result()
+        [said] = await run.transcript()
+        [mark] = said.trips
+    assert said.text.count("[redacted:api_key:") == 2 and "[redacted:own1:" in said.text
+    assert said.text[mark.start : mark.end] == BANK.rstrip(".")
+
+
+@pytest.mark.parametrize("key", KEYS, ids=["a longer text", "a shorter text"])
+async def test_a_pause_marks_no_place_behind_the_text_and_what_it_held_back(key: str) -> None:
+    before = KEYED.format(key=key)
+    one = leaker(f"{before}{BANK} That is all.", tripwire=Tripwire(action="pause"))
+    async with Runtime(":memory:", [one], redact=[r"patient \d+"]) as runs:
+        run = await runs.start(one, "What were you told?")
+        view = await held(run, "tripwire")
+        [trip] = trips(await events_of(run))
+        [said] = await run.transcript()
+        [mark] = said.trips
+    assert trip.held_from == len(said.text)
+    assert (said.text + mark.withheld)[trip.start : trip.end] == BANK[: trip.end - trip.start]
+    assert trip.held_from < trip.end <= trip.held_from + trip.held_back
+    assert f"characters {trip.start} to {trip.end} of" in view.needs[0].text
+
+
 # --- pause -----------------------------------------------------------------------------------------------
 
 

@@ -14,8 +14,8 @@ from standfast.errors import Misuse
 from standfast.evidence.forgetting import ended_before
 from standfast.evidence.forgetting import forget as forget_run
 from standfast.evidence.notary import sign_if_possible
+from standfast.evidence.redacted_store import RedactedStore
 from standfast.records import Accepted, Answer, Refused
-from standfast.stores.sqlite import SqliteStore
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -45,13 +45,13 @@ def forget(place: Place, run: str | None, older_than: float | None, reason: str)
         raise click.UsageError("name a run, or give --older-than")
     if not place.store.exists():
         raise Unreachable(f"there is no {place.store}", hint="give --store")
-    store = SqliteStore(place.store.absolute())
+    store = RedactedStore(place.store.absolute())
     try:
         store.create()
         ids = [_one(store, run)] if run is not None else _older(store, older_than or 0.0)
-        by = place.by or me()
+        by, why = place.by or me(), store.clean(reason)  # it outlives what is forgotten
         answers = {
-            id_: store.write(lambda tx: forget_run(tx, id_, by=by, reason=reason, route="standfast forget"))  # noqa: B023
+            id_: store.write(lambda tx: forget_run(tx, id_, by=by, reason=why, route="standfast forget"))  # noqa: B023
             for id_ in ids
         }
         unsigned = sign_if_possible(store, str(store.path), "forget") if any(answers.values()) else ""
@@ -60,7 +60,7 @@ def forget(place: Place, run: str | None, older_than: float | None, reason: str)
     _show(place, answers, unsigned)
 
 
-def _one(store: SqliteStore, given: str) -> str:
+def _one(store: RedactedStore, given: str) -> str:
     """The run that is meant: by its id, or by enough of it."""
     found = store.read(
         lambda tx: tx.list_runs(status=None, agent=None, labels=None, needs=None, limit=1_000_000, before=None)
@@ -74,7 +74,7 @@ def _one(store: SqliteStore, given: str) -> str:
     return fits[0]
 
 
-def _older(store: SqliteStore, seconds: float) -> list[str]:
+def _older(store: RedactedStore, seconds: float) -> list[str]:
     return store.read(lambda tx: ended_before(tx, tx.now - seconds))
 
 

@@ -86,6 +86,15 @@ def load_or_make(store: str | os.PathLike[str]) -> Key:
     return key
 
 
+def secret_of(store: str | os.PathLike[str], purpose: bytes) -> bytes | None:
+    """A secret that belongs to the store's key, the same for every process that has it; None for who has not."""
+    path = key_path(store)
+    try:
+        return load(path).derive(purpose) if available() and path.exists() else None
+    except (KeyUnusable, OSError):
+        return None  # who cannot sign says so elsewhere
+
+
 def _lost(path: Path, public: Path) -> KeyUnusable:
     return KeyUnusable(
         f"the signing key {path} is not there, and the store was signed with key {fingerprint(load_public(public))}"

@@ -14,9 +14,10 @@ from standfast.abc import Tx
 from standfast.arguments import MOST_LABELS, shortened
 from standfast.clock import RandomIds, moment
 from standfast.errors import Misuse, StandfastError, StoreBusy
+from standfast.evidence.redacted_store import RedactedStore
 from standfast.leases import known_dead
 from standfast.records import Halt, Json
-from standfast.stores.sqlite import SqliteStore
+from standfast.redaction import exactly
 from standfast.verbs import Sign, Verify, halts_in, lift_halt, set_halt, wanted_halt
 
 T = TypeVar("T")
@@ -78,9 +79,10 @@ def halt_from(body: Any) -> Halt:
 class Acting:
     """One store, as an operator reaches it; works whatever other processes are doing."""
 
-    def __init__(self, store: Path, *, sign: Sign | None = None, verify: Verify | None = None) -> None:
+    def __init__(self, store: Path, *, sign: Sign | None = None, verify: Verify | None = None, token: str = "") -> None:
         self.path = store
-        self._store = SqliteStore(store, looks_only=True)
+        own = [exactly("token", token)] if token else []  # whatever it looks like
+        self._store = RedactedStore(store, *own, looks_only=True)
         self._sign = sign
         self._verify = verify
 

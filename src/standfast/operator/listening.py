@@ -228,7 +228,7 @@ def listen(
     """Be the operator of a store, until told to go."""
 
     async def through() -> None:
-        acting = Acting(store, sign=signs_halts(store), verify=verifies_halts(store))
+        acting = Acting(store, sign=signs_halts(store), verify=verifies_halts(store), token=token)
         try:
             await Listening(acting, port=port, token=token, server=server, tell=tell).serve()
         finally:
