@@ -16,6 +16,7 @@ from standfast.cli.saying import complain, tell
 from standfast.clock import RandomIds
 from standfast.errors import Misuse, StandfastError, StoreBusy, UnknownHalt
 from standfast.evidence.halt_signatures import signs_halts, verifies_halts
+from standfast.odd_text import mended
 from standfast.operator.acting import Acting, halt_from
 from standfast.operator.client import NoOperator, ask_port, ask_socket, socket_of
 from standfast.operator.listening import listen
@@ -118,7 +119,7 @@ def halt(
         "labels": dict(labels),
         "all": everything,
         "then": then,
-        "reason": reason,
+        "reason": mended(reason),
         "by": by or me(),
     }
     answer, way = _answered(store, halt_port, request)
@@ -144,7 +145,7 @@ def halt(
 @operating
 def lift(store: Path, halt_port: int | None, as_json: bool, halt: str, reason: str, by: str | None) -> None:
     """Lift a halt: runs that nothing else holds go on by themselves."""
-    answer, way = _answered(store, halt_port, {"do": "lift", "id": halt, "reason": reason, "by": by or me()})
+    answer, way = _answered(store, halt_port, {"do": "lift", "id": halt, "reason": mended(reason), "by": by or me()})
     done = halt_from(answer["halt"])
     if as_json:
         say_json({"way": way, **cast("Json", answer["halt"])})

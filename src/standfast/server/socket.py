@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from standfast.arguments import MOST_LABELS
 from standfast.errors import StandfastError
+from standfast.json_values import is_object
 from standfast.records import Status
 from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.feeds import Listing, Watch
@@ -23,7 +24,7 @@ from standfast.server.reading import Filter
 from standfast.server.rights import MESSAGES
 from standfast.server.surface import Surface
 from standfast.server.verbs import EVERY_VERB, Count, Key, Named, Step
-from standfast.server.wire import delta_json, encode, parse
+from standfast.server.wire import delta_json, encode, parse, parse_stop
 
 log = logging.getLogger("standfast")
 
@@ -328,7 +329,13 @@ class Page:
 
 def _op(raw: str | bytes) -> Op:
     try:
-        return Op.model_validate(parse(raw))
+        said = parse(raw)
+    except Problem:
+        said = parse_stop(raw)
+        if not is_object(said) or said.get("verb") not in [*STOP_VERBS]:
+            raise
+    try:
+        return Op.model_validate(said)
     except ValidationError as error:
         raise malformed(error) from None
 

@@ -27,7 +27,7 @@ from standfast.server.readers import Readers
 from standfast.server.reading import Filter, Reader
 from standfast.server.rights import LETS_GO, MORE, OF_PEOPLE
 from standfast.server.turns import Turns
-from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
+from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out, stop_args
 from standfast.server.wire import said_no
 from standfast.shapes import agent_json, answer_json, view_json
 from standfast.tokens import reaches
@@ -167,7 +167,7 @@ class Surface:
         if name not in STOP_VERBS:
             return await self._verb(actor, name, run, args, key)
         async with self.turns.one(actor, name):
-            return await self._verb(actor, name, run, args, key)
+            return await self._verb(actor, name, run, stop_args(args), key)
 
     async def _verb(self, actor: Actor, name: str, run: str, args: Any, key: str | None) -> dict[str, Any]:
         self.allow(actor, name, run)
