@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import stat
+from pathlib import Path
 from typing import Any, Final
 
 from standfast import arguments
@@ -30,6 +32,15 @@ def lifetime(text: str) -> float | None:
     if seconds > LONGEST_SECONDS:
         raise Misuse(f"{text} is longer than ten years", hint="write less, or never; nothing was changed")
     return seconds
+
+
+def readable_by_others(file: Path) -> str:
+    """What to say of a file with a token that is not its owner's alone; empty if it is, or cannot be looked at."""
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return ""
+    return f"others on this machine can read the token in {file}: it has mode {mode:04o}" if mode & 0o077 else ""
 
 
 def make_token(

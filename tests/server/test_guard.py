@@ -123,6 +123,17 @@ def test_another_token_of_the_server_ends_what_was_logged_in_with_the_old_one(se
     assert seen == [200, 401]
 
 
+def test_a_token_file_that_others_can_read_is_taken_with_a_warning(serve: Any, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("the-token-of-this-server")
+    for mode, warned in ((0o644, True), (0o600, False)):
+        file.chmod(mode)
+        one = serve("--token-file", str(file))
+        one.terminate()
+        assert ("can read the token" in one.log.read_text()) is warned
+        one.log.write_text("")
+
+
 def test_a_token_in_a_link_does_not_stay_there(server: Server, stranger: httpx2.Client) -> None:
     answer = stranger.get("/runs/x", params={"token": server.token, "tab": "plan"}, headers={"Accept": "text/html"})
     assert answer.status_code == 303
