@@ -573,6 +573,14 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
     ),
     "What a store and a process may hold": (
         Limit(
+            "seconds that a token lasts",
+            ("tokens:LONGEST_SECONDS",),
+            "seconds",
+            NOBODY,
+            "refused; `never` is for ever",
+            "conformance/test_tokens.py::test_no_token_outlasts_ten_years_unless_it_never_ends",
+        ),
+        Limit(
             "tokens that count",
             ("tokens:MOST_TOKENS",),
             "tokens",
