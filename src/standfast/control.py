@@ -89,6 +89,9 @@ def unknown(id: str) -> UnknownRun:  # noqa: A002
     )
 
 
+MOST_AGAIN = 3  # repeats of a stop that are written, of one actor
+MOST_AGAIN_BY = 20  # and of so many actors
+_STOPS: Final[frozenset[UserVerb]] = frozenset(("pause", "cancel"))
 _NEED_A_STEP: Final[frozenset[UserVerb]] = frozenset(
     ("redirect", "message", "abandon", "return_to", "edit", "rewind", "take_over", "perform", "step_once")
 )  # in vain on a run that will take none
@@ -103,6 +106,7 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
                 raise used_for(ask.request_id, known)
             return _answers.validate_json(known[2])
     row = load(tx, id)
+    before = row.seq
     if row.doc.forgotten:
         return Refused(f"run {id} {row.doc.forgotten}")
     if ask.if_seq is not None and _moved_on(tx, row, ask.if_seq):
@@ -120,9 +124,30 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
             )
         else:
             answer = act(tx, row, ask)
-    if ask.request_id is not None:
+    if ask.request_id is not None and (row.seq != before or verb not in _STOPS or _worth_remembering(tx, row, ask)):
         tx.remember(ask.request_id, id, f"{verb} {ask.asked}", to_json(answer).decode())
     return answer
+
+
+def _worth_remembering(tx: Tx, row: RunRow, ask: Ask) -> bool:
+    """The answer to a stop that changed nothing is kept for its request id as often as it would be noted."""
+    if not worth_noting(row, ask):
+        return False
+    again = row.doc.asked_again
+    tx.change_doc(row, [lambda doc: setattr(doc, "asked_again", again)])
+    return True
+
+
+def worth_noting(row: RunRow, ask: Ask) -> bool:
+    """Is a stop that holds already to be written once more? A few of each actor are, counted here; a flood is not.
+
+    No stop is refused for it: whoever asks again is told what holds.
+    """
+    who, known = ask.by or "", row.doc.asked_again
+    if known.get(who, 0) >= MOST_AGAIN or (who not in known and len(known) >= MOST_AGAIN_BY):
+        return False
+    row.doc.asked_again = {**known, who: known.get(who, 0) + 1}
+    return True
 
 
 def _moved_on(tx: Tx, row: RunRow, seq: int) -> bool:

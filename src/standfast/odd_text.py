@@ -20,6 +20,11 @@ def named(found: re.Match[str]) -> str:
     return f"[U+{ord(found[0]):04X} {unicodedata.name(found[0], 'control').lower()}]"
 
 
+def mended(text: str) -> str:
+    """The text as it can be stored: halves of characters become replacement characters."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def plain(text: object) -> str:
     """The text with every odd character named."""
     return ODD.sub(named, str(text))

@@ -223,6 +223,7 @@ class RunDoc:
     budget: Budget = field(default_factory=Budget)
     holds: dict[Hold, HoldInfo] = field(default_factory=dict[Hold, HoldInfo])
     stop: Stop | None = None
+    asked_again: dict[str, int] = field(default_factory=dict[str, int])  # the stop that holds; written repeats, by whom
     target: Target | None = None
     resume_noted: Resume | None = None
     rewind_noted: Target | None = None

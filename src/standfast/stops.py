@@ -39,6 +39,8 @@ def enter(row: RunRow, status: Status, now: float) -> None:
     """Change the status, and keep the times that views show."""
     assert may_follow(row.status, status), f"run {row.id} cannot become {status}: it is {row.status}"
     doc = row.doc
+    if status != "paused":
+        doc.asked_again = {}
     if doc.paused_at is not None and status != "paused":
         doc.paused_for += max(0.0, now - doc.paused_at)
         doc.paused_at = None

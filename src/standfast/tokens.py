@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import stat
+from pathlib import Path
 from typing import Any, Final
 
 from standfast import arguments
@@ -15,6 +17,7 @@ LONGEST_NAME: Final = 80
 MOST_TOKENS: Final = 10_000  # that count at one time; those that have ended are not counted
 _NAME: Final = re.compile(r"[^\W_][\w .,@+'-]*", re.UNICODE)
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+LONGEST_SECONDS: Final = 10 * 366 * _UNITS["d"]
 SHARED_SECONDS: Final = 7 * _UNITS["d"]  # how long a token lasts if nobody says otherwise
 
 
@@ -25,7 +28,19 @@ def lifetime(text: str) -> float | None:
     found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
     if found is None or int(found[1]) == 0:
         raise Misuse(f"{text[:50]!r} is no time to last", hint="write 30m, 2h, 7d or never; nothing was changed")
-    return int(found[1]) * _UNITS[found[2]]
+    seconds = int(found[1]) * _UNITS[found[2]]
+    if seconds > LONGEST_SECONDS:
+        raise Misuse(f"{text} is longer than ten years", hint="write less, or never; nothing was changed")
+    return seconds
+
+
+def readable_by_others(file: Path) -> str:
+    """What to say of a file with a token that is not its owner's alone; empty if it is, or cannot be looked at."""
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return ""
+    return f"others on this machine can read the token in {file}: it has mode {mode:04o}" if mode & 0o077 else ""
 
 
 def make_token(

@@ -8,6 +8,7 @@ from typing import Any
 from tests.attacks.thieves import Thief, every_operation, token, until_refused
 from tests.server.serving import Server, eventually
 
+from standfast.server.forcing import Named
 from standfast.server.rights import ROUTES
 
 
@@ -67,6 +68,11 @@ def streamed(thief: Thief, last: str) -> str:
             if f'"run":"{last}"' in said and "run_done" in said.partition(f'"run":"{last}"')[2]:
                 return said
     return said
+
+
+def test_what_a_force_would_kill_is_told_without_a_count_of_other_runs() -> None:
+    alone, among_others = (Named("pausing", 3, 17, "worker 1", (), others) for others in ((), ("a", "b")))
+    assert alone.text == among_others.text
 
 
 def test_a_token_of_one_run_makes_no_others(server: Server) -> None:

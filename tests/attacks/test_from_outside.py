@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from tests.attacks.thieves import Thief, refused, token, until_refused
 from tests.server.serving import LONG, Server, eventually
+from websockets.exceptions import InvalidStatus
 
 from standfast.rights import PREFIX
 from standfast.server.attempts import AT_ONCE
@@ -48,6 +49,26 @@ def test_a_wrong_token_at_the_login_page_is_in_the_record(server: Server) -> Non
         assert stranger.post("/api/session", json={"token": "sf_guess"}).status_code == 401
     found = eventually(lambda: [e for e in refused(server, "strangers") if e["route"] == "POST /api/session"])
     assert "sf_guess" not in json.dumps(found)
+
+
+def test_a_cookie_that_counts_for_nobody_is_in_the_record(server: Server) -> None:
+    with httpx2.Client(base_url=server.url, timeout=LONG, headers={"Cookie": "standfast_1=guess"}) as stranger:
+        assert stranger.get("/api/runs/guessed-by-cookie").status_code == 401
+        assert stranger.get("/", headers={"Accept": "text/html"}).status_code == 303  # an old one, on the way to log in
+    found = eventually(lambda: [e for e in refused(server, "strangers") if "guessed-by-cookie" in e["route"]])
+    assert "standfast_1" not in json.dumps(found)
+    assert not [e for e in refused(server, "strangers") if e["route"] == "GET /"]
+
+
+def test_sockets_of_strangers_fill_no_log(serve: Any) -> None:
+    server = serve().ready()
+    before = server.log.read_text()
+    for _ in range(5):
+        with pytest.raises(InvalidStatus) as caught, server.socket(headers={}):
+            pass
+        assert caught.value.response.status_code == 401
+    server.terminate()
+    assert "ERROR" not in server.log.read_text()[len(before) :]
 
 
 def test_a_browser_on_its_way_to_the_login_page_is_no_attempt(server: Server) -> None:

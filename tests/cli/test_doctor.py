@@ -51,6 +51,15 @@ def test_a_store_that_others_can_read_is_named(store: Path) -> None:
     assert "chmod 600" in result.stdout
 
 
+def test_a_token_file_that_others_can_read_is_named(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("a-token-of-some-server")
+    for mode, code in ((0o644, 1), (0o600, 0)):
+        file.chmod(mode)
+        result = doctor(store, "--token-file", str(file))
+        assert (result.exit_code, "can read the token" in result.stdout) == (code, mode == 0o644)
+
+
 def test_a_record_that_was_changed_from_outside_is_found(store: Path) -> None:
     """R32: the chain tells."""
     with sqlite3.connect(store) as connection:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import httpx2
 from tests.cli.places import Terminal
 from tests.server.serving import LONG
+
+from standfast.stores.sqlite import SqliteStore
 
 
 def shown(shell: Terminal, secret: str, path: str) -> int:
@@ -28,6 +33,27 @@ def test_a_token_is_made_told_once_listed_and_revoked(shell: Terminal) -> None:
     assert shown(shell, secret, f"/api/runs/{run}") == 401
     assert "was revoked before" in shell.type("token", "revoke", id_).stdout
     assert next(one for one in shell.json("token", "list") if one["id"] == id_)["revoked"] is not None
+
+
+def test_whatever_end_the_store_holds_can_be_shown(shell: Terminal) -> None:
+    said = shell.type("token", "create", "--right", "view", "--all", "--expires", "999999w", code=None)
+    assert said.exit_code != 0
+    assert "ten years" in said.output
+    id_ = shell.json("token", "create", "--right", "view", "--all", "--name", "far")["token"]["id"]
+    store = SqliteStore(shell.server.store)
+    try:
+        made = next(one for one in store.read(lambda tx: tx.tokens()) if one.id == id_)
+        far = replace(made, id=f"tk-far-{shell.way}", expires=1e300)
+        store.write(lambda tx: tx.put_token(far, shell.way.encode()))
+        assert f"tk-far-{shell.way} far: view on all runs; until second 1e+300" in shell.type("token", "list").stdout
+    finally:
+        store.close()
+
+
+def test_options_before_the_command_count_for_tokens_too(shell: Terminal) -> None:
+    made = shell.json("token", "create", "--right", "view", "--all", "--name", "before")
+    listed = shell.type("--json", "token", "list").stdout
+    assert made["token"]["id"] in {one["id"] for one in json.loads(listed)}
 
 
 def test_tokens_are_for_one_run_for_labels_or_for_all(shell: Terminal) -> None:

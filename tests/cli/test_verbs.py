@@ -33,6 +33,14 @@ def test_pause_and_resume_say_what_is_held_and_how_to_go_on(shell: Terminal, new
     shell.type("cancel", run, "--wait")
 
 
+def test_a_stop_whose_reason_is_no_text_takes_place(shell: Terminal, new_id: Ids) -> None:
+    """R34: a shell hands over bytes, whatever they are."""
+    run = start_slow(shell, new_id("slow"))
+    assert "pause accepted" in shell.type("pause", run, "--reason", "caf\udce9").stdout
+    assert next(e for e in shell.server.events(run) if e["type"] == "pause_asked")["reason"] == "caf\ufffd"
+    shell.type("cancel", run, "--reason", "\udcff", "--wait")
+
+
 def test_cancel_shows_the_receipt_and_a_second_one_is_too_late(shell: Terminal, new_id: Ids) -> None:
     """R9, R11: exit code 4 tells a script."""
     run = start_slow(shell, new_id("slow"))

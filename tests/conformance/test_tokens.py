@@ -115,6 +115,13 @@ def test_a_time_that_makes_no_sense_is_refused(text: str) -> None:
         lifetime(text)
 
 
+@pytest.mark.parametrize("text", ["999999w", "999999d", "600w"])
+def test_no_token_outlasts_ten_years_unless_it_never_ends(text: str) -> None:
+    with pytest.raises(Misuse, match="ten years"):
+        lifetime(text)
+    assert lifetime("3650d") is not None
+
+
 def test_times_and_rights_are_read_as_people_write_them() -> None:
     assert [lifetime(text) for text in ("30s", "5m", "2h", "7d", "never")] == [30, 300, 7200, 604800, None]
     assert rights_from(["cancel", "view", "cancel"]) == ("view", "cancel")

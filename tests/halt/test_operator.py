@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from tests.halt.operating import ALL, LONG, Operator, asked, eventually, operator, raw, typed, typed_json
 
+from standfast.house_events import AttemptRefused
 from standfast.operator import listening
 from standfast.operator.client import NoOperator, ask_port, ask_socket
+from standfast.operator.refusals import AT_ONCE
 from standfast.stores.sqlite import SqliteStore
 
 
@@ -126,6 +128,25 @@ def test_a_port_needs_the_operators_own_token(tmp_path: Path) -> None:
         said = typed("halt", "--all", "--reason", "x", "--halt-port", str(port), env={"STANDFAST_HALT_TOKEN": token})
         assert f"by port {port}" in said
         assert not any(token in line for line in one.said), "a token that was given is not said again"
+
+
+def test_whoever_is_turned_away_at_the_port_is_in_the_record_and_a_flood_leaves_a_count(tmp_path: Path) -> None:
+    """R31, R34."""
+    store = tmp_path / "runs.db"
+    made = SqliteStore(store)
+    made.create()
+    many = AT_ONCE + 30
+    with operator(store, "--halt-port", "0", token="0123456789abcdef-own") as one:
+        port = int(next(line for line in one.said if line.startswith("operator port")).rpartition(" ")[2])
+        for n in range(many):
+            assert ask_port(port, f"guess-{n}", ALL)["ok"] is False
+    found = made.read(lambda tx: tx.house())  # what was left out is told at the latest when the operator goes
+    made.close()
+    assert {(type(event), event.by, event.route) for event in found} == {(AttemptRefused, None, "operator's port")}
+    refused = [event for event in found if isinstance(event, AttemptRefused)]
+    assert AT_ONCE <= len(refused) < many
+    assert len(refused) + sum(event.left_out for event in refused) == many
+    assert all(event.what == "halt" for event in refused)
 
 
 def test_a_second_operator_takes_the_place_of_the_first_without_a_gap(tmp_path: Path) -> None:

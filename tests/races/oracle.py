@@ -109,7 +109,7 @@ class Oracle:
         for said in self._story.said:
             if said.verb.startswith("child") or not isinstance(said.answer, Accepted):
                 continue
-            if said.answer.note in ("it is not paused", "it is pausing already"):
+            if said.answer.note in ("it is not paused", "it is pausing already", "it is paused already"):
                 continue
             found = [e for e in self.record if isinstance(e, HEARD) and e.by == said.by]
             must(found, f"accepted {said.verb} is in the record: {said}")

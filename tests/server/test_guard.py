@@ -110,6 +110,30 @@ def test_a_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_u
         assert old.get("/api/me").status_code == 401, "a cookie is worth nothing after logging out"
 
 
+def test_another_token_of_the_server_ends_what_was_logged_in_with_the_old_one(serve: Any) -> None:
+    first = serve("--token", "the-first-token-of-this-server").ready()
+    cookie = first.http.post("/api/session", json={"token": first.token}).headers["set-cookie"].partition(";")[0]
+    port = first.url.rpartition(":")[2]  # a cookie is a port's own
+    seen = []
+    for token in (first.token, "another-token-of-this-server"):
+        first.close()
+        first = serve("--port", port, "--token", token)
+        with httpx2.Client(base_url=first.url, headers={"Cookie": cookie}) as returning:
+            seen.append(returning.get("/api/me").status_code)
+    assert seen == [200, 401]
+
+
+def test_a_token_file_that_others_can_read_is_taken_with_a_warning(serve: Any, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("the-token-of-this-server")
+    for mode, warned in ((0o644, True), (0o600, False)):
+        file.chmod(mode)
+        one = serve("--token-file", str(file))
+        one.terminate()
+        assert ("can read the token" in one.log.read_text()) is warned
+        one.log.write_text("")
+
+
 def test_a_token_in_a_link_does_not_stay_there(server: Server, stranger: httpx2.Client) -> None:
     answer = stranger.get("/runs/x", params={"token": server.token, "tab": "plan"}, headers={"Accept": "text/html"})
     assert answer.status_code == 303

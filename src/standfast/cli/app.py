@@ -124,7 +124,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """What was said of the place before the command's name counts as if it stood behind it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command, [*ctx.meta.get(_BEFORE, []), *rest]
+        at = 1 if isinstance(command, click.Group) and rest and rest[0] in command.commands else 0
+        return name, command, [*rest[:at], *ctx.meta.get(_BEFORE, []), *rest[at:]]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():

@@ -28,6 +28,7 @@ from standfast.models import weights
 from standfast.records import LIVE
 from standfast.stores.queries import migrations
 from standfast.stores.sqlite import SqliteStore
+from standfast.tokens import readable_by_others
 
 SQLITE = (3, 35, 0)  # RETURNING
 Verdict = Literal["ok", "note", "bad"]
@@ -59,7 +60,7 @@ class Finding:
 @reaching
 def doctor(place: Place, quick: bool) -> None:
     """Check Python, SQLite, extras, the store and who drives; say what to do. Changes nothing."""
-    findings = [*_machine(), *_extras()]
+    findings = [*_machine(), *_extras(), *_token_file(click.get_current_context().params.get("token_file"))]
     findings += _server(place) if place.url is not None else _store(place.store, quick=quick)
     bad = any(one.verdict == "bad" for one in findings)
     if place.json:
@@ -96,6 +97,12 @@ def _extras() -> Iterator[Finding]:
         "no local model; demo agents use a scripted one" if model is None else weights.model_name(model[0]),
         "standfast model install" if model is None else "",
     )
+
+
+def _token_file(file: Path | None) -> Iterator[Finding]:
+    if file is not None:
+        told = readable_by_others(file)
+        yield Finding("token", "bad" if told else "ok", told or f"{file} is yours alone", told and f"chmod 600 {file}")
 
 
 def _server(place: Place) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from standfast.cli.saying import complain, tell
 from standfast.clock import RandomIds
 from standfast.errors import Misuse, StandfastError, StoreBusy, UnknownHalt
 from standfast.evidence.halt_signatures import signs_halts, verifies_halts
+from standfast.odd_text import mended
 from standfast.operator.acting import Acting, halt_from
 from standfast.operator.client import NoOperator, ask_port, ask_socket, socket_of
 from standfast.operator.listening import listen
@@ -119,7 +120,7 @@ def halt(
         "labels": dict(labels),
         "all": everything,
         "then": then,
-        "reason": shortened(reason),  # the operator reads one short line
+        "reason": shortened(mended(reason)),  # the operator reads one short line
         "by": by or me(),
     }
     answer, way = _answered(store, halt_port, request)
@@ -145,7 +146,9 @@ def halt(
 @operating
 def lift(store: Path, halt_port: int | None, as_json: bool, halt: str, reason: str, by: str | None) -> None:
     """Lift a halt: runs that nothing else holds go on by themselves."""
-    answer, way = _answered(store, halt_port, {"do": "lift", "id": halt, "reason": shortened(reason), "by": by or me()})
+    answer, way = _answered(
+        store, halt_port, {"do": "lift", "id": halt, "reason": shortened(mended(reason)), "by": by or me()}
+    )
     done = halt_from(answer["halt"])
     if as_json:
         say_json({"way": way, **cast("Json", answer["halt"])})

@@ -79,7 +79,11 @@ def house(place: Place, after: int) -> None:
 
 
 def _when(at: Any) -> str:
-    return datetime.fromtimestamp(float(at), UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    """Any number that a store holds can be shown."""
+    try:
+        return datetime.fromtimestamp(float(at), UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"second {at}, which is in no calendar"
 
 
 def _line(one: dict[str, Any]) -> str:

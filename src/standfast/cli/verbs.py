@@ -16,6 +16,7 @@ from standfast.cli.options import JsonObject, JsonText, Place, reaching, run_arg
 from standfast.cli.pages import receipt_page
 from standfast.cli.saying import complain, tell
 from standfast.cli.words import answer_lines
+from standfast.odd_text import mended
 from standfast.records import Accepted, Answer, Json, Receipt, RunView
 from standfast.shapes import answer_json, receipt_json
 
@@ -28,7 +29,7 @@ def asking(command: F) -> F:
 
     def wrapped(**given: Any) -> Any:
         reason, request_id, if_seq = given.pop("reason"), given.pop("request_id"), given.pop("if_seq")
-        asked: Json = {"reason": reason} if reason else {}
+        asked: Json = {"reason": mended(reason)} if reason else {}  # what was typed may be no UTF-8
         if request_id:
             asked["request_id"] = request_id
         if if_seq is not None:

@@ -29,6 +29,7 @@ from standfast.json_values import is_object
 from standfast.leases import proven_dead
 from standfast.operator.acting import Acting, failed
 from standfast.operator.client import NoOperator, socket_of
+from standfast.operator.refusals import Refusals
 from standfast.records import Json
 from standfast.stores.sqlite import SqliteStore
 
@@ -63,6 +64,7 @@ class Listening:
         self._server = server  # the process it was started by: without it, it leaves when nobody drives
         self._tell = tell
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="standfast-operator")
+        self._refusals = Refusals(acting.path)
         self._open: Counter[str] = Counter()  # by the way they came: strangers at the port keep nobody from the socket
         self._inode = 0
         self._leaving = asyncio.Event()
@@ -81,6 +83,7 @@ class Listening:
             while not self._leaving.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._leaving.wait(), LOOK_SECONDS)
+                self._refusals.tell()
                 if not self._leaving.is_set():
                     servers += await self._look()
         finally:
@@ -89,6 +92,7 @@ class Listening:
             if self._is_mine():
                 self._path.unlink(missing_ok=True)
             self._pool.shutdown(wait=False, cancel_futures=True)
+            self._refusals.close()
 
     # --- where it listens ---------------------------------------------------------------------------------
 
@@ -191,7 +195,9 @@ class Listening:
             if not is_object(asked):
                 raise ValueError("not a JSON object")
             if route == "port" and not _same(asked.pop("token", None), self._token):
-                return failed(Misuse("the token is not the operator's", hint="nothing was changed"))
+                why = "the token is not the operator's"
+                self._refusals.note(route, asked.get("do"), why)
+                return failed(Misuse(why, hint="nothing was changed"))
         except StandfastError as error:
             return failed(error)
         except (TimeoutError, ValueError, asyncio.LimitOverrunError, asyncio.IncompleteReadError) as error:
@@ -209,7 +215,9 @@ class Listening:
         found = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         pid, uid, _ = struct.unpack("3i", found)
         if uid not in (0, os.getuid()):  # the mode of the socket says so too
-            raise Misuse("this socket is another user's", hint="nothing was changed")
+            why = "this socket is another user's"
+            self._refusals.note(f"socket, process {pid} of user {uid}", None, why)
+            raise Misuse(why, hint="nothing was changed")
         return f"socket, process {pid} of user {uid}"
 
 

@@ -15,7 +15,7 @@ from standfast.server.rights import MESSAGES, ROUTES, VERBS
 LOOK: Final = "view"
 EVERYTHING: Final = frozenset({"*"})
 STOP_VERBS: Final = frozenset({"pause", "cancel", "force"})
-"""What stops a run. Nothing slows these down: no rate limit, no queue of other requests."""
+"""What stops a run. No rate limit refuses these, and nobody else's requests are before them in a queue."""
 _KNOWN: Final = frozenset({*RIGHTS, "*"})
 
 

@@ -12,6 +12,7 @@ from standfast.errors import Misuse
 from standfast.server.limits import HALT_TOKEN, NOTIFY, TOKEN
 from standfast.server.serving import Settings
 from standfast.server.serving import serve as serve_until_stopped
+from standfast.tokens import readable_by_others
 
 
 @click.command()
@@ -116,6 +117,8 @@ def serve(
 def _token_in(file: Path) -> str:
     """Never from the command line, where every process could read it."""
     try:
+        if told := readable_by_others(file):
+            click.echo(f"standfast: {told} (chmod 600 {file})", err=True)
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         hint = "give a file with the token in it, and nothing else; nothing was started"

@@ -6,10 +6,14 @@ A stop needs a connection too. Where there are too many idle ones the oldest goe
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
 
 HEAD_SECONDS = 10.0  # for a request's line and headers to come
 MOST_IDLE = 500
@@ -86,6 +90,15 @@ class Connection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
         self.idle.remove(self)
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """uvicorn's own, which otherwise logs an error for everybody who is refused with a reason."""
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
 
 
 def connections(most: int = MOST_IDLE, seconds: float = HEAD_SECONDS) -> type[Connection]:

@@ -37,12 +37,11 @@ class Named:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """In words, for everybody who may view the run: how many others there are is not for all of them."""
         if self.pid is None:
             return "nothing: no worker of this server holds the run"
         calls = f" in the midst of {', '.join(call.tool for call in self.in_flight)}" if self.in_flight else ""
-        others = f"; {len(self.others)} other runs of it go on elsewhere" if self.others else ""
-        return f"{self.worker} (pid {self.pid}){calls}{others}"
+        return f"{self.worker} (pid {self.pid}){calls}; whatever else it drives goes on elsewhere"
 
     @property
     def json(self) -> Json:

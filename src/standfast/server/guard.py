@@ -274,7 +274,8 @@ def is_attempt(problem: Problem, scope: Scope) -> bool:
     if problem.status != 401:
         return problem.status in (403, 421)
     headers = Headers(scope=scope)
-    return problem.by is not None or "authorization" in headers or b"token=" in scope["query_string"]
+    cookie = "standfast_" in headers.get("cookie", "") and not problem.more.get("to_login")
+    return problem.by is not None or "authorization" in headers or cookie or b"token=" in scope["query_string"]
 
 
 def host_name(host: str) -> str:

@@ -13,10 +13,10 @@ from standfast.evidence.halt_signatures import signs_halts, verifies_halts
 from standfast.operator.acting import halt_json
 from standfast.records import Halt
 from standfast.server.actors import Actor
-from standfast.server.handlers import answer, body_of, key_of, query_of
+from standfast.server.handlers import answer, body_of, body_of_stop, key_of, query_of
 from standfast.server.problems import Problem
 from standfast.server.surface import Surface, parsed
-from standfast.server.verbs import Key, Named, Reason
+from standfast.server.verbs import NO_TEXT, Key, Named, Reason, stop_args
 from standfast.verbs import halts_in
 
 
@@ -71,7 +71,7 @@ async def list_halts(surface: Surface, actor: Actor, request: Request) -> Respon
 
 
 async def set_halt(surface: Surface, actor: Actor, request: Request) -> Response:
-    ask = parsed(SetHalt, await body_of(request), key_of(request))
+    ask = parsed(SetHalt, stop_args(await body_of_stop(request), NO_TEXT), key_of(request))
     _unconfined(surface, actor, "halt")
     halt = await surface.told(
         actor,

@@ -19,12 +19,12 @@ from standfast.errors import StandfastError
 from standfast.house_events import EvidenceViewed
 from standfast.records import ENDED, Status
 from standfast.rows import CallRow
-from standfast.server.actors import Actor, has
+from standfast.server.actors import STOP_VERBS, Actor, has
 from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.reading import LONGEST_SEARCH, MOST_IN_A_PAGE, Filter
 from standfast.server.surface import Surface
 from standfast.server.verbs import LONGEST_KEY, Count, Key, Step
-from standfast.server.wire import encode, parse, told_json
+from standfast.server.wire import encode, parse, parse_stop, told_json
 from standfast.shapes import receipt_json, said_json, stops_json, view_json
 from standfast.stop_records import StopRecord, stops_of
 from standfast.stops import receipt
@@ -96,6 +96,12 @@ async def body_of(request: Request) -> Any:
     return parse(raw) if raw.strip() else None
 
 
+async def body_of_stop(request: Request) -> Any:
+    """The same, of a request that is to stop something: what is no letter in it is replaced."""
+    raw = await request.body()
+    return parse_stop(raw) if raw.strip() else None
+
+
 def key_of(request: Request) -> str | None:
     """The Idempotency-Key header."""
     key = request.headers.get("idempotency-key")
@@ -160,7 +166,8 @@ async def show_run(surface: Surface, _: Actor, request: Request) -> Response:
 
 async def do_verb(surface: Surface, actor: Actor, request: Request) -> Response:
     name = request.url.path.rstrip("/").rpartition("/")[2]
-    return answer(await surface.verb(actor, name, run_of(request), await body_of(request), key_of(request)))
+    body = await (body_of_stop if name in STOP_VERBS else body_of)(request)
+    return answer(await surface.verb(actor, name, run_of(request), body, key_of(request)))
 
 
 async def fork_run(surface: Surface, actor: Actor, request: Request) -> Response:

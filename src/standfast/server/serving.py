@@ -28,7 +28,7 @@ from standfast.leases import LEASE_SECONDS
 from standfast.redaction import Redactor, exactly, of_environment
 from standfast.runtime import Runtime
 from standfast.server.app import control_app
-from standfast.server.connections import LONGEST_HEAD, connections
+from standfast.server.connections import LONGEST_HEAD, Socket, connections
 from standfast.server.guard import Rules
 from standfast.server.keys import Keys
 from standfast.server.logs import log_to_stderr
@@ -250,7 +250,7 @@ def _config(settings: Settings, app: Starlette) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         lifespan="off",
-        ws="websockets-sansio",
+        ws=Socket,
         ws_max_size=LONGEST_MESSAGE,
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,

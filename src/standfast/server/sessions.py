@@ -27,6 +27,7 @@ from standfast.server.static import FOLDER, file_response
 
 LASTS = 30 * 24 * 3600.0
 MOST_SESSIONS = 200  # of one token: who logs in once more logs out the browser that logged in first
+SERVERS = "server:"  # and a digest of its token: with another token the session is over; no id of a token begins so
 LOGIN = ("/login", "/login.js", "/login.css")
 PUBLIC = frozenset({*LOGIN, "/api/session"})
 
@@ -40,13 +41,14 @@ class Sessions:
         self, token: str, file: Path, keys: Keys, *, secure: bool, cookie: str, name: str = "operator"
     ) -> None:
         self._token = token.encode()
+        self._own = SERVERS + hmac.new(self._token, b"standfast session", "sha256").hexdigest()
         self._file = file
         self._keys = keys
         self._secure = secure
         self._cookie = cookie
         self._name = name
         self._failures = Rate(0.2, 20)
-        self._kept: dict[str, tuple[float, str]] = self._load()  # until when, and for which token of the store
+        self._kept: dict[str, tuple[float, str]] = self._load()  # until when, and for which token
 
     async def who(self, request: Request) -> Actor | None:
         """The bearer of the token, of one of the store's, or of a cookie that was given for one."""
@@ -64,7 +66,7 @@ class Sessions:
         until, token = self._kept.get(session, (0.0, ""))
         if until <= time.time():
             return None
-        actor = self._keys.named(token) if token else Actor(self._name)
+        actor = Actor(self._name) if token == self._own else self._keys.named(token)
         if actor is None:
             return None
         counts = actor.ended
@@ -134,10 +136,10 @@ class Sessions:
         now = time.time()
         lasts = LASTS if actor.expires is None else min(LASTS, actor.expires - now)
         self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > now}
-        theirs = [key for key, (_, token) in self._kept.items() if token == (actor.token or "")]
+        theirs = [key for key, (_, token) in self._kept.items() if token == (actor.token or self._own)]
         for oldest in theirs[: max(0, len(theirs) + 1 - MOST_SESSIONS)]:
             del self._kept[oldest]
-        self._kept[_hash(session)] = (now + lasts, actor.token or "")
+        self._kept[_hash(session)] = (now + lasts, actor.token or self._own)
         self._save()
         response.set_cookie(
             self._cookie, session, max_age=int(lasts), path="/", secure=self._secure, httponly=True, samesite="strict"
@@ -170,7 +172,7 @@ async def _login_file(request: Request) -> Response:
 
 
 def _session(kept: Any) -> tuple[float, str]:
-    """One that was kept; without a token's id it is one for the server's own."""
+    """One that was kept; without a token it is for none that counts."""
     return (float(kept[0]), str(kept[1])) if is_array(kept) else (float(kept), "")
 
 

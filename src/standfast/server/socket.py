@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from standfast.arguments import MOST_LABELS
 from standfast.errors import StandfastError
+from standfast.json_values import is_object
 from standfast.records import Status
 from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.feeds import Listing, Watch
@@ -23,7 +24,7 @@ from standfast.server.reading import LONGEST_SEARCH, MOST_IN_A_PAGE, Filter
 from standfast.server.rights import MESSAGES
 from standfast.server.surface import Surface
 from standfast.server.verbs import EVERY_VERB, Count, Key, Named, Step
-from standfast.server.wire import delta_json, encode, parse
+from standfast.server.wire import delta_json, encode, parse, parse_stop
 
 log = logging.getLogger("standfast")
 
@@ -32,6 +33,8 @@ MOST_ANSWERS = 200  # answers that wait to be sent: who asks without reading is 
 MOST_UNSENT = 1_000  # and while one of them is being sent
 MESSAGES_A_SECOND, MESSAGES_AT_ONCE = 500.0, 3_000.0  # of one socket; stops are not counted
 MOST_AT_WORK = 50  # verbs of one socket that are being carried out; stops are not counted
+MOST_STOPPING = 50  # stops of one socket that are being carried out; none is refused: the next is read later
+BREATH = 1.0  # seconds until the next message is read of whoever has asked for too many stops
 SEND_SECONDS = 30.0
 ASK_SECONDS = 1.0  # how often a socket looks whether its page may still be here
 
@@ -96,6 +99,7 @@ class Page:
         self._answers: deque[bytes] = deque()
         self._news = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
+        self._stopping: set[asyncio.Task[None]] = set()
         self._messages = Rate(MESSAGES_A_SECOND, MESSAGES_AT_ONCE)
         self._full = asyncio.Event()  # there are more answers than are kept for somebody who does not read
 
@@ -176,6 +180,8 @@ class Page:
             match op.op:
                 case "verb":
                     self._begin_verb(op)
+                    if op.verb in STOP_VERBS:
+                        await self._breathe()
                 case "watch":
                     await self._watch(_run(op), op.after)
                 case "unwatch":
@@ -217,14 +223,22 @@ class Page:
         self._news.set()
 
     def _begin_verb(self, op: Op) -> None:
-        """Verbs do not wait for each other here; stops do not even count."""
+        """Verbs do not wait for each other here; a stop is begun whatever else is being done."""
         stops = op.verb in STOP_VERBS
         if not stops and (len(self._work) >= MOST_AT_WORK or (self._rate and not self._rate.allows(self._actor.name))):
             raise Problem(429, "too many requests", "wait a second; pause, cancel and force always pass")
         task = asyncio.create_task(self._verb(op), name=f"standfast {op.verb}")
-        for work in (self._work, self._surface.work):  # what was asked is carried out, also if the page has gone
+        own = self._stopping if stops else self._work
+        for work in (own, self._surface.work):  # what was asked is carried out, also if the page has gone
             work.add(task)
             task.add_done_callback(work.discard)
+
+    async def _breathe(self) -> None:
+        """Whoever floods the server with stops waits here, before the next message is read: nobody else does."""
+        if len(self._stopping) >= MOST_STOPPING:
+            await asyncio.wait(self._stopping, return_when=asyncio.FIRST_COMPLETED)
+        if self._surface.turns.too_many(self._actor):
+            await asyncio.sleep(BREATH)
 
     async def _verb(self, op: Op) -> None:
         try:
@@ -315,7 +329,13 @@ class Page:
 
 def _op(raw: str | bytes) -> Op:
     try:
-        return Op.model_validate(parse(raw))
+        said = parse(raw)
+    except Problem:
+        said = parse_stop(raw)
+        if not is_object(said) or said.get("verb") not in [*STOP_VERBS]:
+            raise
+    try:
+        return Op.model_validate(said)
     except ValidationError as error:
         raise malformed(error) from None
 

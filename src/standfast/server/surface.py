@@ -19,14 +19,15 @@ from standfast.leases import proven_dead
 from standfast.records import Accepted, Answer, Json, Refused
 from standfast.rights import Right
 from standfast.runtime import Runtime
-from standfast.server.actors import Actor, has, right_of
+from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.attempts import Attempts
 from standfast.server.feeds import Feeds
 from standfast.server.problems import Problem, malformed, problem_of
 from standfast.server.readers import Readers
 from standfast.server.reading import Filter, Reader
 from standfast.server.rights import LETS_GO, MORE, OF_PEOPLE
-from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out
+from standfast.server.turns import Turns
+from standfast.server.verbs import VERBS, Asked, Fork, Start, carry_out, stop_args
 from standfast.server.wire import said_no
 from standfast.shapes import agent_json, answer_json, view_json
 from standfast.tokens import reaches
@@ -87,6 +88,7 @@ class Surface:
         self.feeds = Feeds(runs, self.reader)
         self.attempts = Attempts(runs)
         self.readers = Readers()
+        self.turns = Turns()
         self.evidence_for: tuple[str, ...] = ()  # for whom instructions are sealed into every bundle
         self.exporting = asyncio.Lock()  # a bundle at a time: each reads a whole record
         self.downloads: set[Response] = set()  # bundles that were made, and are being fetched
@@ -162,6 +164,12 @@ class Surface:
         """Carry out a verb; Problem(409) with the truth if the run says no."""
         if name not in VERBS and name != "force":
             raise Problem(404, f"{name[:100]!r} is no verb", f"there are {', '.join([*VERBS, 'force'])}")
+        if name not in STOP_VERBS:
+            return await self._verb(actor, name, run, args, key)
+        async with self.turns.one(actor, name):
+            return await self._verb(actor, name, run, stop_args(args), key)
+
+    async def _verb(self, actor: Actor, name: str, run: str, args: Any, key: str | None) -> dict[str, Any]:
         self.allow(actor, name, run)
         if name == "force":
             asked = owned(actor, parsed(Asked, args, key))

@@ -22,6 +22,7 @@ from standfast.abc import Tx
 from standfast.control import Ask
 from standfast.errors import Misuse
 from standfast.handle import Handle
+from standfast.json_values import is_object
 from standfast.records import (
     Accepted,
     Answer,
@@ -67,6 +68,16 @@ def _readable(given: Any) -> Any:
 
 _marks = TypeAdapter(Mark)
 Reason: TypeAlias = Annotated[str, BeforeValidator(_short_enough)]
+
+
+NO_TEXT: Final = "(the reason that was given is no text, and left out)"
+
+
+def stop_args(args: Any, null: str = "") -> Any:
+    """The arguments of a stop, not refused for its reason: one that is no text is left out, and that is said."""
+    if not is_object(args) or isinstance(args.get("reason", ""), str):
+        return args
+    return {**args, "reason": null if args["reason"] is None else NO_TEXT}
 
 
 class Asked(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic_core import from_json, to_json
 from standfast.errors import NotStorable
 from standfast.events import ClientsReached, Event, TextDelta, TextFlushed
 from standfast.json_values import is_array, is_object
+from standfast.odd_text import mended
 from standfast.records import Accepted, Answer, Refused, Span
 from standfast.server.problems import Problem
 from standfast.shapes import answer_json, event_json
@@ -72,6 +74,18 @@ def parse(raw: bytes | str) -> Any:
     if too_deep(value):
         raise Problem(422, f"the body is nested more than {DEEPEST} levels deep", "send a flatter value")
     return value
+
+
+def parse_stop(raw: bytes | str) -> Any:
+    """The same, for a stop: no letter in it keeps it out. What is none becomes a replacement character."""
+    try:
+        return parse(raw)
+    except Problem as problem:
+        text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+        try:
+            return parse(mended(json.dumps(json.loads(text), ensure_ascii=False)))
+        except (ValueError, RecursionError, Problem):
+            raise problem from None
 
 
 def too_deep(value: Any, left: int = DEEPEST) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Act, Ask, IsDead, from_above, load, saved, stop_by
+from standfast.control import Act, Ask, IsDead, from_above, load, saved, stop_by, worth_noting
 from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.records import Accepted, Answer, CallRef, Mark, Undo
 from standfast.rows import RunRow
 from standfast.stops import abandon_rewind, enter, finish_cancel, last_words, mark_undo, pending_undos, return_mail
+
+MOST_MARKS = 50  # of one cancel
 
 
 def cancel(undo: Undo, soft: bool, is_dead: IsDead, suspicious: bool | Mark = False) -> Act:
@@ -61,12 +63,18 @@ def cancel_again(
     stop = row.doc.stop
     assert stop is not None
     note = "" if undo == stop.undo else f"undo stays {stop.undo!r}, as first asked"
-    if stop.soft and not soft:
+    hardens = stop.soft and not soft
+    if hardens:
         stop.soft = False
         note = "; ".join(filter(None, [note, "the soft cancel is hard now"]))
-    stop.marks += _marks(suspected)
-    noted = ev.VerbNoted(verb="cancel", by=ask.by, reason=ask.reason, text=note)
-    saved(tx, row, [noted] if suspected is None else [noted, suspected])
+    marks = [mark for mark in _marks(suspected) if mark not in stop.marks]
+    if marks and len(stop.marks) >= MOST_MARKS:
+        suspected, marks = None, []
+        note = "; ".join(filter(None, [note, f"{MOST_MARKS} places are marked, this one is not"]))
+    if worth_noting(row, ask) or hardens or marks:
+        stop.marks += marks
+        noted = ev.VerbNoted(verb="cancel", by=ask.by, reason=ask.reason, text=note)
+        saved(tx, row, [noted] if suspected is None else [noted, suspected])
     for child in tx.children(row.id, live=True):
         child_row = load(tx, child)
         if child_row.status == "cancelling":

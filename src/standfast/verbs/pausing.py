@@ -8,7 +8,7 @@ from standfast import arguments
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Act, Ask, from_above, load, saved, stop_by
+from standfast.control import Act, Ask, from_above, load, saved, stop_by, worth_noting
 from standfast.events import Event
 from standfast.records import Accepted, Answer, Budget, CallRef, Choice, Refused
 from standfast.resuming import resume as resume_run
@@ -18,13 +18,18 @@ from standfast.stops import enter, hold
 
 def pause(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     """The gate closes at this commit, for live descendants too."""
-    held = row.doc.holds.get("user")
-    pausing = row.status == "pausing" and held is not None and held.data is None
-    if pausing and row.doc.target is None and row.doc.resume_noted is None:
+    if _is_held(row) and (row.doc.target is None if row.status == "pausing" else not worth_noting(row, ask)):
         below = pause_children(tx, row, ask)
-        return Accepted(tx.now, row.seq, (*row.named_in_flight, *below), note="it is pausing already")
+        return Accepted(tx.now, row.seq, (*row.named_in_flight, *below), note=f"it is {row.status} already")
     in_flight = _pause_one(tx, row, ask)
     return Accepted(tx.now, row.seq, tuple(in_flight))
+
+
+def _is_held(row: RunRow) -> bool:
+    """Does a person's pause of the run itself hold it, with nothing that would end it?"""
+    held = row.doc.holds.get("user")
+    stopped = row.status in ("pausing", "paused") and held is not None and held.data is None
+    return stopped and row.doc.resume_noted is None and (row.doc.target is None or row.doc.target.then == "paused")
 
 
 def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef]:
