@@ -130,8 +130,11 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
 
 
 def _worth_remembering(tx: Tx, row: RunRow, ask: Ask) -> bool:
-    """The answer to a stop that changed nothing is kept for its request id as often as it would be noted."""
-    if not worth_noting(row, ask):
+    """The answer to a stop that changed nothing is kept for its request id as often as it would be noted.
+
+    Not where the run stands still: its row changes only with an event there (R32), and the answer stays what it is.
+    """
+    if row.status not in ("running", "pausing", "cancelling") or not worth_noting(row, ask):
         return False
     again = row.doc.asked_again
     tx.change_doc(row, [lambda doc: setattr(doc, "asked_again", again)])

@@ -104,3 +104,25 @@ async def test_a_cancel_that_holds_is_accepted_for_ever_and_written_a_few_times_
         assert len(await events_of(run, ev.OutputSuspected)) == MOST_MARKS
         may_end.set()
         await run.settled()
+
+
+async def test_a_stop_that_changes_nothing_leaves_the_row_of_a_run_at_rest_alone() -> None:
+    """R32: it is signed for, and changes only together with the record."""
+    async with lab([sender]) as runs:
+        run = await paused_before_step_one(runs)
+
+        def stood() -> bytes | None:
+            found = runs.read(lambda tx: tx.stood(tx.numbers([run.id])[0]))
+            assert found is not None
+            return found.side
+
+        before = stood()
+        assert before is not None
+        assert not await run.pause(by="ann", if_seq=1, request_id="stale")
+        assert stood() == before
+        await run.cancel()
+        await run.settled(timeout=LIMIT)
+        before = stood()
+        for n in range(5):
+            assert not await run.cancel(by="ann", request_id=f"late {n}")
+        assert stood() == before

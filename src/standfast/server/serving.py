@@ -184,7 +184,8 @@ async def serve(settings: Settings) -> None:
             stop_seconds=settings.stop_seconds,
         )
         kept = store.with_name(store.name + "-sessions")
-        sessions = Sessions(token, kept, Keys(runs), secure=secure, cookie=f"standfast_{port}")
+        made_up = settings.token is None
+        sessions = Sessions(token, kept, Keys(runs), secure=secure, cookie=f"standfast_{port}", made_up=made_up)
         app = control_app(
             runs,
             who=sessions.who,

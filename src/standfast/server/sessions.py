@@ -27,7 +27,7 @@ from standfast.server.static import FOLDER, file_response
 
 LASTS = 30 * 24 * 3600.0
 MOST_SESSIONS = 200  # of one token: who logs in once more logs out the browser that logged in first
-SERVERS = "server:"  # and a digest of its token: with another token the session is over; no id of a token begins so
+SERVERS = "server:"  # and a digest of the token it was given: with another one the session is over; no token's id is so
 LOGIN = ("/login", "/login.js", "/login.css")
 PUBLIC = frozenset({*LOGIN, "/api/session"})
 
@@ -38,10 +38,20 @@ class Sessions:
     """Who has logged in with a browser. Kept as hashes in a file of its own, so that a restart logs nobody out."""
 
     def __init__(
-        self, token: str, file: Path, keys: Keys, *, secure: bool, cookie: str, name: str = "operator"
+        self,
+        token: str,
+        file: Path,
+        keys: Keys,
+        *,
+        secure: bool,
+        cookie: str,
+        name: str = "operator",
+        made_up: bool = False,
     ) -> None:
+        """`made_up`: nobody chose the token, it is another at each start, which logs nobody out."""
         self._token = token.encode()
-        self._own = SERVERS + hmac.new(self._token, b"standfast session", "sha256").hexdigest()
+        digest = hmac.new(self._token, b"standfast session", "sha256").hexdigest()
+        self._own = SERVERS + ("made up" if made_up else digest)
         self._file = file
         self._keys = keys
         self._secure = secure
