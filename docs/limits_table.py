@@ -203,6 +203,14 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "core/test_asked_again.py::test_a_pause_that_holds_is_accepted_for_ever_and_written_a_few_times_an_actor",
         ),
         Limit(
+            "answers that are kept for the ids of requests that changed nothing",
+            ("stores.sqlite_tx:MOST_IDLE",),
+            "answers",
+            NOBODY,
+            "the oldest are forgotten: such a request is answered anew; what changed something is kept for ever",
+            "core/test_asked_again.py::test_request_ids_of_what_changes_nothing_are_not_kept_without_end",
+        ),
+        Limit(
             "places that cancels of one run mark as suspicious",
             ("verbs.cancelling:MOST_MARKS",),
             "marks",

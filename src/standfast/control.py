@@ -91,7 +91,6 @@ def unknown(id: str) -> UnknownRun:  # noqa: A002
 
 MOST_AGAIN = 3  # repeats of a stop that are written, of one actor
 MOST_AGAIN_BY = 20  # and of so many actors
-_STOPS: Final[frozenset[UserVerb]] = frozenset(("pause", "cancel"))
 _NEED_A_STEP: Final[frozenset[UserVerb]] = frozenset(
     ("redirect", "message", "abandon", "return_to", "edit", "rewind", "take_over", "perform", "step_once")
 )  # in vain on a run that will take none
@@ -124,21 +123,10 @@ def carry_out(tx: Tx, id: str, verb: UserVerb, ask: Ask, act: Act) -> Answer:  #
             )
         else:
             answer = act(tx, row, ask)
-    if ask.request_id is not None and (row.seq != before or verb not in _STOPS or _worth_remembering(tx, row, ask)):
-        tx.remember(ask.request_id, id, f"{verb} {ask.asked}", to_json(answer).decode())
+    if ask.request_id is not None:
+        kept = to_json(answer).decode()
+        tx.remember(ask.request_id, id, f"{verb} {ask.asked}", kept, idle=row.seq == before)
     return answer
-
-
-def _worth_remembering(tx: Tx, row: RunRow, ask: Ask) -> bool:
-    """The answer to a stop that changed nothing is kept for its request id as often as it would be noted.
-
-    Not where the run stands still: its row changes only with an event there (R32), and the answer stays what it is.
-    """
-    if row.status not in ("running", "pausing", "cancelling") or not worth_noting(row, ask):
-        return False
-    again = row.doc.asked_again
-    tx.change_doc(row, [lambda doc: setattr(doc, "asked_again", again)])
-    return True
 
 
 def worth_noting(row: RunRow, ask: Ask) -> bool:

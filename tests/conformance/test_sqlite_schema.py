@@ -120,6 +120,8 @@ def as_schema_1(path: Path) -> None:
     for table in ("house", "halts", "tokens", "checkpoints"):
         db.execute(f"DROP TABLE {table}")
     db.execute("DROP INDEX runs_paused")
+    db.execute("DROP INDEX requests_idle")
+    db.execute("ALTER TABLE requests DROP COLUMN idle")
     db.execute("PRAGMA user_version = 1")
     db.commit()
     db.close()

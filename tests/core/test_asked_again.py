@@ -15,6 +15,7 @@ from standfast import Accepted, Run, Runtime, agent, tool
 from standfast import events as ev
 from standfast.control import MOST_AGAIN
 from standfast.records import Mark
+from standfast.stores import sqlite_tx
 from standfast.testing import lab
 from standfast.verbs.cancelling import MOST_MARKS
 
@@ -40,19 +41,21 @@ async def test_a_pause_that_holds_is_accepted_for_ever_and_written_a_few_times_a
         assert (last.by, last.reason) == ("ann", "legal wants to look")  # another's flood leaves room for hers
 
 
-async def test_request_ids_of_stops_that_change_nothing_are_not_kept_without_end() -> None:
+async def test_request_ids_of_what_changes_nothing_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_tx, "MOST_IDLE", 20)
     async with lab([sender]) as runs:
         run = await paused_before_step_one(runs)
-        for n in range(20):
+        assert await run.edit({"items": ["a", "b"]}, by="ann", request_id="changed it")
+        for n in range(250):
             assert await run.pause(by="mallory", request_id=f"m{n}")
-        kept = runs.read(lambda tx: [n for n in range(20) if tx.answered(f"m{n}") is not None])
-        assert kept == [*range(MOST_AGAIN)]
         await run.cancel()
         await run.settled()
-        for n in range(20):
+        for n in range(250):
             assert not await run.cancel(by="mallory", request_id=f"late{n}")
-        kept = runs.read(lambda tx: [n for n in range(20) if tx.answered(f"late{n}") is not None])
-        assert len(kept) <= MOST_AGAIN
+        kept = runs.read(lambda tx: [n for n in range(250) if tx.answered(f"late{n}") is not None])
+        assert 20 <= len(kept) <= 120 and kept[-1] == 249, "the newest are kept"
+        assert runs.read(lambda tx: tx.answered("changed it")) is not None, "what changed something is kept for ever"
+        assert runs.read(lambda tx: [n for n in range(MOST_AGAIN, 250) if tx.answered(f"m{n}")]) == []
 
 
 async def test_after_a_resume_a_pause_is_a_new_one() -> None:

@@ -34,6 +34,7 @@ _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "e
 _STATUSES: frozenset[Status] = frozenset((*LIVE, *ENDED))
 _SIGNALS_KEPT = 10_000
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
+MOST_IDLE = 10_000  # answers to requests that changed nothing
 FORGOTTEN: tuple[int, int, int, list[Any], dict[str, Any]] = (0, 0, 0, [], {})  # how far a deleted run had got
 _CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
@@ -322,8 +323,10 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
         found = self._c.execute(_Q["request"], (request_id,)).fetchone()
         return None if found is None else (found[0], found[1], found[2])
 
-    def remember(self, request_id: str, run: str, verb: str, answer: str) -> None:
-        self._c.execute(_Q["insert_request"], (request_id, run, verb, answer, self.now))
+    def remember(self, request_id: str, run: str, verb: str, answer: str, *, idle: bool = False) -> None:
+        self._c.execute(_Q["insert_request"], (request_id, run, verb, answer, self.now, int(idle)))
+        if idle and self._c.execute("SELECT last_insert_rowid()").fetchone()[0] % 100 == 0:
+            self._c.execute(_Q["prune_requests"], (MOST_IDLE,))
 
     # --- processes ----------------------------------------------------------------------------
 

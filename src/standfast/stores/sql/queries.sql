@@ -142,7 +142,13 @@ SELECT run, verb, answer FROM requests WHERE id = ?;
 
 -- name: insert_request
 -- Remember an answer.
-INSERT INTO requests (id, run, verb, answer, at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO requests (id, run, verb, answer, at, idle) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: prune_requests
+-- Of answers to what changed nothing, the newest are kept.
+DELETE FROM requests WHERE idle = 1 AND rowid <= (
+    SELECT rowid FROM requests WHERE idle = 1 ORDER BY rowid DESC LIMIT 1 OFFSET ?
+);
 
 -- name: signal
 -- Tell other processes that a run was touched.
