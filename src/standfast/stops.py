@@ -244,7 +244,7 @@ def said_in_step(tx: Tx, row: RunRow) -> dict[str, tuple[int, str]]:
     aside = row.doc.set_aside
     snapshot = row.snapshot if aside is None else aside.since
     said: dict[str, tuple[int, list[str]]] = {}
-    while rows := tx.record(row.n, snapshot):
+    while rows := tx.record(row.n, snapshot, naming="text_flushed"):
         for seq, events in rows:
             snapshot = seq
             for event in events:

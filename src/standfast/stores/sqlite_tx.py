@@ -208,9 +208,9 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
         found = self._c.execute(_Q["record_row"], (row.n, seq)).fetchone()
         return None if found is None or found[4] is None else bytes(found[4])
 
-    def record(self, n: int, after: int, limit: int = 500) -> list[tuple[int, list[Event]]]:
+    def record(self, n: int, after: int, limit: int = 500, *, naming: str = "") -> list[tuple[int, list[Event]]]:
         rows = self._c.execute(_Q["record_after"], (n, after, limit)).fetchall()
-        return [(r[0], [e for e in _events(n, r[0], r[2]) if e.seq > after]) for r in rows]
+        return [(r[0], [e for e in _events(n, r[0], r[2], naming.encode()) if e.seq > after]) for r in rows]
 
     def record_of_all(
         self, after: int, labels: dict[str, str] | None, limit: int = 500
@@ -440,9 +440,10 @@ def _letter(raw: bytes) -> MailRow:
         raise _unreadable("a piece of mail", error) from error
 
 
-def _events(run: int, seq: int, body: Any) -> list[Event]:
+def _events(run: int, seq: int, body: Any, naming: bytes) -> list[Event]:
     try:
-        return decode(bytes(body))
+        raw = bytes(body)
+        return decode(raw) if naming in raw else []
     except (TypeError, ValueError) as error:
         raise _unreadable(f"row {seq} of the record of run number {run}", error) from error
 
