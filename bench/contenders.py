@@ -13,12 +13,14 @@ class Contender:
     concurrent_steps: int = 10  # a run: the slow ones are asked for less, the rate is what counts
     paused_runs: int = 1000
     ours: bool = False
+    bound: bool = False  # no peer: what the least that has to be done costs
 
 
 RAW = Contender("raw SQLite", "raw_sqlite", concurrent_steps=100)
 
 CONTENDERS: list[Contender] = [
     Contender("standfast", "standfast_", concurrent_steps=100, paused_runs=10_000, ours=True),
+    Contender("the bare shape", "bare_shape", concurrent_steps=100, bound=True),
     Contender(
         "LangGraph, SqliteSaver",
         "langgraph_sqlite",

@@ -43,7 +43,7 @@ def draw(path: Path, contenders: Sequence[Contender], figures: Mapping[str, Figu
 
 
 def _colour(contender: Contender) -> str:
-    return _OURS if contender.ours else _RAW if contender is RAW else _PEER
+    return _OURS if contender.ours else _RAW if contender is RAW or contender.bound else _PEER
 
 
 def _bars(axis: Any, title: str, values: Sequence[tuple[Contender, float]], label: str) -> None:

@@ -70,7 +70,7 @@ def as_markdown(header: Row, body: Sequence[Row]) -> str:
 def paragraph(contenders: Sequence[Contender], figures: Mapping[str, Figures]) -> str:
     """What the table says, in sentences."""
     ours = [contender for contender in contenders if contender.ours]
-    peers = [contender for contender in contenders if not contender.ours]
+    peers = [contender for contender in contenders if not contender.ours and not contender.bound]
     said: list[str] = []
     for contender in ours or peers:
         own = figures[contender.module]
