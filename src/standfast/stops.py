@@ -92,8 +92,24 @@ def mark_undo(tx: Tx, row: RunRow, undo: Undo) -> list[CallRow]:
         for child in tx.children(row.id, live=False):
             child_row = tx.run(child)
             if child_row is not None:
-                marked += mark_undo(tx, child_row, "all")
+                marked += _mark_child(tx, child_row)
     return marked
+
+
+def _mark_child(tx: Tx, child: RunRow) -> list[CallRow]:
+    """What is beside a record changes only with an event in it (R32): the child's record tells of it too."""
+    marked = mark_undo(tx, child, "all")
+    for call in marked:
+        if call.run == child.n:
+            tell_owner(tx, call, f"{call.tool} is to be undone with the run above")
+    return marked
+
+
+def tell_owner(tx: Tx, call: CallRow, text: str) -> None:
+    """A note in the record of the run whose call it is, when another run works on its ledger."""
+    owner = tx.run_n(call.run)
+    if owner is not None and not owner.doc.forgotten:
+        tx.save(owner, [ev.VerbNoted(verb="undo", by=None, text=text)])
 
 
 def mark_undo_from(tx: Tx, row: RunRow, step: int) -> list[CallRow]:
@@ -107,7 +123,7 @@ def mark_undo_from(tx: Tx, row: RunRow, step: int) -> list[CallRow]:
         child_row = tx.run(child)
         began = next((c.step for c in tx.calls(row.n) if child_row and c.id == child_row.doc.parent_call), -1)
         if child_row is not None and began >= step:
-            marked += mark_undo(tx, child_row, "all")
+            marked += _mark_child(tx, child_row)
     return marked
 
 
@@ -336,6 +352,8 @@ def abandon_rewind(tx: Tx, row: RunRow) -> None:
         if call.n in target.undoing and call.undo == "pending" and not call.tries:
             call.undo = None
             tx.update_call(call)
+            if call.run != row.n:
+                tell_owner(tx, call, f"{call.tool} is not to be undone after all")
     row.doc.target = None
     row.epoch -= 1  # it did not take place: the step in flight is still that of the epoch before
 

@@ -15,7 +15,7 @@ from standfast.events import Event
 from standfast.performed import call_of, performed, probe
 from standfast.records import Happened, NotHappened
 from standfast.rows import CallRow
-from standfast.stops import pending_undos
+from standfast.stops import pending_undos, tell_owner
 from standfast.tool import Tool
 
 if TYPE_CHECKING:
@@ -96,17 +96,19 @@ class Ledger:
         """Count the try before it begins: a crash inside it must not make it free."""
 
         def act(tx: Tx, run: RunRow) -> tuple[None, list[Event], bytes | None]:
-            del run
             tx.update_call(row)
+            if row.run != run.n:
+                tell_owner(tx, row, f"try {row.tries} to undo {row.tool}, with the run above")
             return None, [], None
 
         await self._s.write(act)
 
     async def _end(self, row: CallRow, outcome: Any, reason: str) -> None:
         def act(tx: Tx, run: RunRow) -> tuple[None, list[Event], bytes | None]:
-            del run
             row.undo, row.undo_reason = outcome, reason
             tx.update_call(row)
+            if row.run != run.n:
+                tell_owner(tx, row, f"{row.tool} was undone with the run above: {outcome}")
             event = ev.UndoEnded(call=row.id, tool=row.tool, outcome=outcome, tries=row.tries, reason=reason)
             return None, [event], None
 
