@@ -11,7 +11,6 @@ from standfast.contained import contain
 from standfast.errors import StoreDamaged
 from standfast.events import Event
 from standfast.freshness import contract_differences, state_may_differ
-from standfast.leases import known_dead
 from standfast.performed import probe
 from standfast.records import Happened, NotHappened
 from standfast.rows import CallRow, RunRow
@@ -147,7 +146,7 @@ class Preparing:
                 continue
             tool = s.tool_of(row)
             answer = "its code is not here" if tool is None else await probe(tool, row, s)
-            if isinstance(answer, NotHappened) and self._may_still_happen(row):
+            if isinstance(answer, NotHappened) and s.may_still_happen(row):
                 answer = "its old driver may still be alive"
             if isinstance(answer, str):
                 if await self._decide(row, "in_doubt", None):
@@ -158,11 +157,6 @@ class Preparing:
             else:
                 await self._decide(row, "not_begun", None)
         return left
-
-    def _may_still_happen(self, call: CallRow) -> bool:
-        """Whoever had begun it is not known to be dead."""
-        holder = call.left_by
-        return holder is not None and self.s.env.store.read(lambda tx: not known_dead(tx, holder))
 
     async def _decide(self, call: CallRow, status: Any, result: bytes | None) -> bool:
         """Write what the probe said; False if a person or a late result was quicker."""

@@ -29,6 +29,7 @@ from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
 from standfast.gate import Gate
 from standfast.journal import Journal
+from standfast.leases import known_dead
 from standfast.loops import Rounds
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
@@ -372,6 +373,11 @@ class Session:
         row = self.env.store.read(lambda tx: tx.run_n(self.row.n))
         mine = row is not None and row.fence == self.fence and row.status == "running"
         return mine and not flight.cutting and not self.shut
+
+    def may_still_happen(self, call: CallRow) -> bool:
+        """Whoever had begun it, before it was taken over or left, is not known to be dead."""
+        holder = call.left_by
+        return holder is not None and self.env.store.read(lambda tx: not known_dead(tx, holder))
 
     # --- signals ----------------------------------------------------------------------------------
 

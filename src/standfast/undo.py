@@ -52,7 +52,10 @@ class Ledger:
         if row.status in ("in_doubt", "check", "started", "failed"):
             answer = await probe(tool, row, s)
             if isinstance(answer, NotHappened):
-                await self._end(row, "undone", "it had not happened")
+                if s.may_still_happen(row):
+                    await self._end(row, "in_doubt", "it had not happened, but another process may still be at it")
+                else:
+                    await self._end(row, "undone", "it had not happened")
                 return
             if isinstance(answer, Happened):
                 row.status = "finished"
@@ -83,6 +86,8 @@ class Ledger:
             return "failed", f"{type(error).__name__}: {error}"
         if any(f.id == row.id for f in self._s.left):
             return "in_doubt", "it was undone while its body was still running"
+        if row.status != "finished" and self._s.may_still_happen(row):
+            return "in_doubt", "it was undone while another process may still have been at it"
         return "undone", ""
 
     def _code(self, row: CallRow) -> Tool[..., Any]:

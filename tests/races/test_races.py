@@ -30,6 +30,11 @@ def test_every_promise_holds_over_many_more_seeds(first: int) -> None:
         check(seed)
 
 
+def test_an_undo_beside_a_body_that_is_still_at_work_elsewhere_is_not_called_done() -> None:
+    """R8: seed 84269. A lock's body takes effect in the process it was taken from, after the other has undone it."""
+    check(84_269)
+
+
 def test_the_same_seed_tells_the_same_story() -> None:
     """A failing seed can be replayed: what the world saw is the same, to the last event."""
     for seed in (3, 11, 42):
