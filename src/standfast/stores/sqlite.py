@@ -185,7 +185,7 @@ class SqliteStore:
         if self._version_of(c):
             for (name,) in c.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 quoted = name.replace('"', '""')  # a damaged file may call its tables anything
-                c.execute(f'SELECT * FROM "{quoted}" LIMIT 1').fetchone()  # noqa: S608
+                c.execute(f'SELECT * FROM "{quoted}" LIMIT 1').fetchone()  # noqa: S608 - quoted
             self._checked = True
 
     def close(self) -> None:
