@@ -161,10 +161,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a probe's word counts while the driver may live",
-        "preparing.py",
+        "session.py",
         "return holder is not None and",
         "return False and",
         caught_by="a_probe_is_not_believed_while_the_body_may_run",
+    ),
+    Mutant(
+        "an undo counts while another process may be at the call",
+        "undo.py",
+        'if row.status != "finished" and self._s.may_still_happen(row):',
+        "if False:",
+        hint=84269,
     ),
     Mutant(
         "a probe's word beats a late result",
