@@ -33,7 +33,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The mutants' score, gathered from all workers."""
+    """The mutants' score, gathered from all workers, and why a test that passed had to be tried again."""
+    for rerun in terminalreporter.stats.get("rerun", ()):
+        why = [line for line in rerun.longreprtext.splitlines() if line.startswith("E ")] or [rerun.longreprtext[-500:]]
+        terminalreporter.write_line("\n".join([f"rerun: {rerun.nodeid}", *why[:20]]))
     reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, ())]
     scores = [value for r in reports for name, value in getattr(r, "user_properties", ()) if name == "mutant"]
     if scores:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import sqlite3
@@ -76,6 +77,16 @@ async def test_a_store_in_memory_leaves_nothing_behind(tmp_path: Path, monkeypat
     monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
     async with Runtime(":memory:", agents=[counter]) as runs:
         assert await (await runs.start(counter, Count())).result(timeout=30) == 30
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_store_in_memory_that_is_never_opened_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
+    runs = Runtime(":memory:", agents=[counter])
+    del runs
+    gc.collect()
     assert list(tmp_path.iterdir()) == []
 
 

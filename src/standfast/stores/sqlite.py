@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -57,6 +58,8 @@ class SqliteStore:
         self._seen = False
         self._scratch = tempfile.mkdtemp(prefix="standfast-") if os.fspath(path) == ":memory:" else None
         self.path = Path(self._scratch, "memory.db") if self._scratch else Path(path)
+        if self._scratch:  # also when it is never closed
+            self._remove = weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._connect = connect
         self.now = now
         self._busy_seconds = busy_seconds
@@ -196,7 +199,7 @@ class SqliteStore:
         for c in connections:
             c.close()
         if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._remove()
 
     def discard(self, c: Connection) -> None:
         """Close a connection that has seen an I/O error: never retry in place."""
