@@ -109,7 +109,8 @@ def guarantee(name: str, aliases: dict[str, str]) -> str:
 def methods(cls: type[Any]) -> Iterator[tuple[str, str]]:
     """The methods of a class that users call, with their guarantees."""
     wanted = METHODS[cls.__name__]
-    for name, thing in vars(cls).items():
+    ours = [one for one in cls.__mro__ if one.__module__.startswith("standfast.")]
+    for name, thing in (item for one in ours for item in vars(one).items()):
         if name.startswith("_") or (wanted and name not in wanted):
             continue
         if isinstance(thing, property | cached_property):

@@ -204,7 +204,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "answers that are kept for the ids of requests that changed nothing",
-            ("stores.sqlite_tx:MOST_IDLE",),
+            ("stores.sqlite_processes:MOST_IDLE",),
             "answers",
             NOBODY,
             "the oldest are forgotten: such a request is answered anew; what changed something is kept for ever",
@@ -766,7 +766,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "wake-ups between processes",
-            ("stores.sqlite_tx:_SIGNALS_KEPT",),
+            ("stores.sqlite_processes:_SIGNALS_KEPT",),
             "rows",
             NOBODY,
             "the oldest are deleted; they only make waiting shorter",

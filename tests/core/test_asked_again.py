@@ -15,7 +15,7 @@ from standfast import Accepted, Run, Runtime, agent, tool
 from standfast import events as ev
 from standfast.control import MOST_AGAIN
 from standfast.records import Mark
-from standfast.stores import sqlite_tx
+from standfast.stores import sqlite_processes
 from standfast.testing import lab
 from standfast.verbs.cancelling import MOST_MARKS
 
@@ -42,7 +42,7 @@ async def test_a_pause_that_holds_is_accepted_for_ever_and_written_a_few_times_a
 
 
 async def test_request_ids_of_what_changes_nothing_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_tx, "MOST_IDLE", 20)
+    monkeypatch.setattr(sqlite_processes, "MOST_IDLE", 20)
     async with lab([sender]) as runs:
         run = await paused_before_step_one(runs)
         assert await run.edit({"items": ["a", "b"]}, by="ann", request_id="changed it")

@@ -38,7 +38,7 @@ from standfast.server.limits import Rate
 from standfast.server.lines import Speaker
 from standfast.server.reach import Client, Visitor
 from standfast.server.reading import Filter, Reader
-from standfast.stores import sqlite_tx
+from standfast.stores import sqlite_processes
 from standfast.tokens import LONGEST_NAME, make_token
 
 LONG = 30.0
@@ -192,7 +192,7 @@ def test_an_anchor_that_does_not_answer_keeps_so_many_waiting() -> None:
 
 
 async def test_signals_are_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_tx, "_SIGNALS_KEPT", 10)
+    monkeypatch.setattr(sqlite_processes, "_SIGNALS_KEPT", 10)
     async with Runtime(tmp_path / "runs.db", drive=False) as runs:
 
         def many(tx: Any) -> int:

@@ -8,12 +8,9 @@ from standfast.rows import HaltRow
 from standfast.stores.queries import queries
 from standfast.stores.sides import lasting
 from standfast.stores.sqlite_house import SqliteHouse
+from standfast.stores.sqlite_labels import IS_KNOWN_TO_HAVE_LABEL, label_values
 
 _Q = queries()
-_HAS_LABEL = (
-    "CASE WHEN json_valid(doc) THEN EXISTS "
-    "(SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?) ELSE 0 END"
-)
 
 
 class SqliteHalts(SqliteHouse):
@@ -41,8 +38,8 @@ class SqliteHalts(SqliteHouse):
         if agent is not None:
             where.append("agent = ?")
             values.append(agent)
-        where += [_HAS_LABEL] * len(labels)
-        values += [part for label in labels.items() for part in label]
+        where += [IS_KNOWN_TO_HAVE_LABEL] * len(labels)
+        values += label_values(labels)
         sql = _Q["runs_to_halt"].replace("{match}", " AND ".join(where))
         return [r[0] for r in self._c.execute(sql, (*values, *values)).fetchall()]
 

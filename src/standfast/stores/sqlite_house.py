@@ -56,14 +56,16 @@ class SqliteHouse:
         return ""
 
 
+def unreadable(what: str, error: Exception) -> StoreDamaged:
+    """What to raise for a row that is damaged."""
+    return StoreDamaged(f"{what} cannot be read: {error}", hint="nothing was changed; restore a copy of the store")
+
+
 def _event(row: Any) -> HouseEvent:
     try:
         return decode_house(bytes(row[2]))
     except (TypeError, ValueError) as error:
-        raise StoreDamaged(
-            f"row {row[0]} of the record of the house cannot be read: {error}",
-            hint="nothing was changed; restore a copy of the store",
-        ) from error
+        raise unreadable(f"row {row[0]} of the record of the house", error) from error
 
 
 def _fits(previous: bytes, row: Any) -> bool:

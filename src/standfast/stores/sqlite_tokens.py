@@ -13,10 +13,10 @@ from standfast.rights import Scope, Token
 from standfast.stores.queries import queries
 from standfast.stores.sides import lasting
 from standfast.stores.sqlite_house import SqliteHouse
+from standfast.stores.sqlite_labels import HAS_LABEL
 
 _Q = queries()
 _tokens: TypeAdapter[Token] = adapter(Token)
-HAS_LABEL = "EXISTS (SELECT 1 FROM json_each(doc, '$.labels') l WHERE l.key = ? AND l.value = ?)"
 
 
 class SqliteTokens(SqliteHouse):

@@ -7,39 +7,35 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
-from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from standfast.abc import Connection
 from standfast.clock import boot_id
-from standfast.errors import StoreDamaged
 from standfast.events import Asking, ByPerson, Event, Stamped, decode
-from standfast.lazily import adapter
 from standfast.log_places import LogRows
 from standfast.quick_events import Quick
-from standfast.records import ENDED, LIVE, CallRef, Effect, Hold, Json, Spent, Status
+from standfast.records import ENDED, LIVE, CallRef, Hold, Spent, Status
 from standfast.rights import Scope
-from standfast.rows import CallRow, LeaseRow, MailRow, RunDoc, RunRow, documents
+from standfast.rows import RunDoc, RunRow, documents
 from standfast.stores.chain import TOMBSTONE, digests, genesis, link, row_digest
 from standfast.stores.queries import queries
+from standfast.stores.sqlite_calls import SqliteCalls
 from standfast.stores.sqlite_evidence import SqliteEvidence
 from standfast.stores.sqlite_halts import SqliteHalts
-from standfast.stores.sqlite_house import Redact
-from standfast.stores.sqlite_tokens import HAS_LABEL, SqliteTokens, scope_sql
+from standfast.stores.sqlite_house import Redact, unreadable
+from standfast.stores.sqlite_labels import HAS_LABEL, label_values
+from standfast.stores.sqlite_processes import SqliteProcesses
+from standfast.stores.sqlite_tokens import SqliteTokens, scope_sql
 
 _Q = queries()
 _APPEND = _Q["append"]
-_mail: TypeAdapter[MailRow] = adapter(MailRow)
 _NEEDING: frozenset[Hold] = frozenset({"asks", "in_doubt", "stale", "budget", "error", "diverged", "loop", "tripwire"})
 _STATUSES: frozenset[Status] = frozenset((*LIVE, *ENDED))
-_SIGNALS_KEPT = 10_000
 _BEFORE_ALL = -(2**63)  # a row with a number that no run gives is found too
-MOST_IDLE = 10_000  # answers to requests that changed nothing
 FORGOTTEN: tuple[int, int, int, list[Any], dict[str, Any]] = (0, 0, 0, [], {})  # how far a deleted run had got
-_CALL_COLUMNS = ("n", "run", "id", "epoch", "step", "status", "effect", "settles", "undo", "args", "before", "result")
 
 
-class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
+class SqliteTx(SqliteCalls, SqliteEvidence, SqliteHalts, SqliteProcesses, SqliteTokens):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
     __slots__ = ("_at", "_logged", "route")
@@ -167,7 +163,7 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
             where.append("agent = ?")
             values.append(agent)
         where += [HAS_LABEL] * len(labels or {})
-        values += _label_values(labels)
+        values += label_values(labels or {})
         if scope is not None:
             condition, bound = scope_sql(scope)
             where.append(condition)
@@ -217,7 +213,7 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
     ) -> list[tuple[int, str, list[Event]]]:
         wanted = " AND ".join([HAS_LABEL] * len(labels or {})) or "1"
         sql = _Q["record_of_all"].replace("{labels}", wanted)
-        rows = self._c.execute(sql, (*_label_values(labels), after, limit)).fetchall()
+        rows = self._c.execute(sql, (*label_values(labels or {}), after, limit)).fetchall()
         return [(r[0], r[1], [] if r[2] is None else decode(bytes(r[2]))) for r in rows]
 
     def last_record(self) -> int:
@@ -254,58 +250,7 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
                 return "the run's head is not the record's"
         return ""
 
-    # --- calls ----------------------------------------------------------------------------
-
-    def insert_call(self, call: CallRow) -> None:
-        self._c.execute(
-            _Q["insert_call"],
-            (
-                *(call.run, call.id, call.epoch, call.step, call.status, call.effect, call.settles, call.undo),
-                *(_call_doc(call), call.args, call.before, call.result),
-            ),
-        )
-
-    def update_call(self, call: CallRow) -> None:
-        self._c.execute(
-            _Q["update_call"],
-            (call.status, call.undo, _call_doc(call), call.args, call.before, call.result, call.run, call.id),
-        )
-
-    def call(self, n: int, id: str) -> CallRow | None:  # noqa: A002
-        found = self._c.execute(_Q["call_by_id"], (n, id)).fetchone()
-        return None if found is None else _call(found)
-
-    def calls_of_step(self, n: int, epoch: int, step: int) -> list[CallRow]:
-        return [_call(r) for r in self._c.execute(_Q["calls_of_step"], (n, epoch, step)).fetchall()]
-
-    def move_step(self, n: int, epoch: int, step: int) -> None:
-        self._c.execute(_Q["move_step"], (step + 1, n, epoch, step))
-
-    def calls(self, n: int) -> list[CallRow]:
-        return [_call(r) for r in self._c.execute(_Q["calls_of_run"], (n,)).fetchall()]
-
-    def ledger(self, n: int) -> list[CallRow]:
-        return [_call(r) for r in self._c.execute(_Q["ledger"], (n,)).fetchall()]
-
-    def at_stake(self, n: int, epoch: int, step: int) -> list[CallRow]:
-        return [_call(r) for r in self._c.execute(_Q["at_stake"], (n, epoch, step)).fetchall()]
-
-    def open_calls(self, n: int) -> list[CallRow]:
-        return [_call(r) for r in self._c.execute(_Q["open_calls"], (n,)).fetchall()]
-
-    # --- mail, logs, requests -----------------------------------------------------------------
-
-    def insert_mail(self, mail: MailRow) -> None:
-        self._c.execute(_Q["insert_mail"], (mail.run, mail.id, mail.status, to_json(mail)))
-
-    def update_mail(self, mail: MailRow) -> None:
-        self._c.execute(_Q["update_mail"], (mail.status, to_json(mail), mail.id))
-
-    def pending_mail(self, n: int) -> list[MailRow]:
-        return [_letter(r[0]) for r in self._c.execute(_Q["pending_mail"], (n,)).fetchall()]
-
-    def mail(self, n: int) -> list[MailRow]:
-        return [_letter(r[0]) for r in self._c.execute(_Q["mail_of_run"], (n,)).fetchall()]
+    # --- logs -----------------------------------------------------------------------------
 
     def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None:
         rows = list(bodies)
@@ -318,57 +263,6 @@ class SqliteTx(SqliteEvidence, SqliteHalts, SqliteTokens):
 
     def read_log(self, log: str, start: int, stop: int) -> list[bytes]:
         return [bytes(r[0]) for r in self._c.execute(_Q["read_log"], (log, start, stop)).fetchall()]
-
-    def answered(self, request_id: str) -> tuple[str, str, str] | None:
-        found = self._c.execute(_Q["request"], (request_id,)).fetchone()
-        return None if found is None else (found[0], found[1], found[2])
-
-    def remember(self, request_id: str, run: str, verb: str, answer: str, *, idle: bool = False) -> None:
-        self._c.execute(_Q["insert_request"], (request_id, run, verb, answer, self.now, int(idle)))
-        if idle and self._c.execute("SELECT last_insert_rowid()").fetchone()[0] % 100 == 0:
-            self._c.execute(_Q["prune_requests"], (MOST_IDLE,))
-
-    # --- processes ----------------------------------------------------------------------------
-
-    def signal(self, run: str) -> None:
-        self._c.execute(_Q["signal"], (run,))
-        n: int = self._c.execute("SELECT last_insert_rowid()").fetchone()[0]
-        if n % 1000 == 0:
-            self._c.execute(_Q["prune_signals"], (n - _SIGNALS_KEPT,))
-
-    def signals(self, after: int) -> list[tuple[int, str]]:
-        return [(r[0], r[1]) for r in self._c.execute(_Q["signals_after"], (after,)).fetchall()]
-
-    def last_signal(self) -> int:
-        return int(self._c.execute(_Q["last_signal"]).fetchone()[0])
-
-    def put_lease(self, lease: LeaseRow) -> None:
-        self._c.execute(
-            _Q["insert_lease"], (lease.id, lease.counter, lease.boot, lease.pid, lease.started, to_json(lease.agents))
-        )
-
-    def bump_lease(self, id: str) -> bool:  # noqa: A002
-        return self._c.execute(_Q["bump_lease"], (id,)).rowcount == 1
-
-    def drop_lease(self, id: str) -> None:  # noqa: A002
-        self._c.execute(_Q["delete_lease"], (id,))
-
-    def leases(self) -> list[LeaseRow]:
-        return [
-            LeaseRow(id=r[0], counter=r[1], boot=r[2], pid=r[3], started=r[4], agents=from_json(r[5]))
-            for r in self._c.execute(_Q["leases"]).fetchall()
-        ]
-
-    def put_contract(self, id: str, agent: str, doc: Json) -> None:  # noqa: A002
-        self._c.execute(_Q["insert_contract"], (id, agent, to_json(doc)))
-
-    def contract(self, id: str) -> Json | None:  # noqa: A002
-        found = self._c.execute(_Q["contract"], (id,)).fetchone()
-        return None if found is None else from_json(found[0])
-
-    def contract_of(self, agent: str) -> tuple[str, Json] | None:
-        found = self._c.execute(_Q["contract_of_agent"], (agent,)).fetchone()
-        return None if found is None else (found[0], from_json(found[1]))
 
 
 def _logged(log: str, first: int, bodies: list[bytes]) -> tuple[str, int, list[str]]:
@@ -384,14 +278,6 @@ def _fits(previous: Any, found: Any) -> bool:
         return bool(link(previous, seq, at, step, digests(body, state) if gone is None else gone) == hash_)
     except (TypeError, struct.error):
         return False
-
-
-def _unreadable(what: str, error: Exception) -> StoreDamaged:
-    return StoreDamaged(f"{what} cannot be read: {error}", hint="nothing was changed; restore a copy of the store")
-
-
-def _label_values(labels: dict[str, str] | None) -> list[str]:
-    return [part for label in (labels or {}).items() for part in label]
 
 
 def _run(r: Any) -> RunRow | None:
@@ -414,7 +300,7 @@ def _run(r: Any) -> RunRow | None:
             ),
         )
     except (IndexError, TypeError, ValueError) as error:
-        raise _unreadable(f"the row of run {r[1]!r}", error) from error
+        raise unreadable(f"the row of run {r[1]!r}", error) from error
 
 
 def _progress(row: RunRow) -> bytes:
@@ -433,51 +319,9 @@ def _reference(ref: CallRef) -> bytes:
     )
 
 
-def _letter(raw: bytes) -> MailRow:
-    try:
-        return _mail.validate_json(raw)
-    except ValueError as error:
-        raise _unreadable("a piece of mail", error) from error
-
-
 def _events(run: int, seq: int, body: Any, naming: bytes) -> list[Event]:
     try:
         raw = bytes(body)
         return decode(raw) if naming in raw else []
     except (TypeError, ValueError) as error:
-        raise _unreadable(f"row {seq} of the record of run number {run}", error) from error
-
-
-def _call_doc(call: CallRow) -> bytes:
-    doc: dict[str, Any] = {name: getattr(call, name) for name in CallRow.__slots__ if name not in _CALL_COLUMNS}
-    doc["default"] = None if call.default is None else call.default.decode()
-    return to_json(doc)
-
-
-def _call(r: Any) -> CallRow:
-    try:
-        return _call_of(r)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable(f"the row of call {r[2]!r}", error) from error
-
-
-def _call_of(r: Any) -> CallRow:
-    effect: Effect = r[6]
-    doc: dict[str, Any] = from_json(r[9])
-    if doc["default"] is not None:
-        doc["default"] = doc["default"].encode()
-    return CallRow(
-        n=r[0],
-        run=r[1],
-        id=r[2],
-        epoch=r[3],
-        step=r[4],
-        status=r[5],
-        effect=effect,
-        settles=r[7],
-        undo=r[8],
-        args=bytes(r[10]),
-        before=None if r[11] is None else bytes(r[11]),
-        result=None if r[12] is None else bytes(r[12]),
-        **doc,
-    )
+        raise unreadable(f"row {seq} of the record of run number {run}", error) from error
