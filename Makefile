@@ -72,7 +72,7 @@ build/prompts/.fetched: | $(VENV)-bench/.bench-installed
 	@touch $@
 
 soak: $(VENV)/.test-installed
-	STANDFAST_SOAK=1 $(RUN) -m pytest -n $(WORKERS) --timeout 0 -m soak
+	STANDFAST_SOAK=1 $(RUN) -m pytest -v -n $(WORKERS) --dist worksteal --timeout 0 -m soak
 
 clean:
 	rm -rf $(VENV) $(VENV)-bench $(VENV)-mcp1 build dist

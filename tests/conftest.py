@@ -12,13 +12,27 @@ import pytest
 from standfast.models import weights
 
 
-def pytest_configure() -> None:
+class AtOnce:
+    """A soak takes an hour: what fails is told when it does, not at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.write_line(f"\nFAILED {report.nodeid}\n{report.longreprtext}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Who asks for an event loop where none is running gets an error, not a new loop that nobody closes.
 
     The next `asyncio.run` drops such a loop, and the garbage collector's ResourceWarning makes a test red that
     has nothing to do with it.
     """
     asyncio.set_event_loop(None)
+    if os.environ.get("STANDFAST_SOAK"):
+        config.pluginmanager.register(AtOnce(config))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
