@@ -280,7 +280,7 @@ class StepCommit:
         of_step, of_next = self.change[: self.boundary.changes], self.change[self.boundary.changes :]
         if self.boundary_refused:
             return of_step
-        forget: list[Callable[[RunDoc], None]] = [_forget_step] if of_step or _step_leaves_traces(doc) else []
+        forget: list[Callable[[RunDoc], None]] = [forget_step] if of_step or _step_leaves_traces(doc) else []
         if doc.orders and self.boundary.read_mail:
             forget.append(orders_taken(self.boundary.read_mail))
         return [*of_step, *forget, *of_next]
@@ -308,7 +308,8 @@ def _step_leaves_traces(doc: RunDoc) -> bool:
     )
 
 
-def _forget_step(doc: RunDoc) -> None:
+def forget_step(doc: RunDoc) -> None:
+    """The traces of a step end with its boundary."""
     doc.values = {}
     doc.retrying = {}
     doc.set_aside = None

@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.commit import Boundary, orders_taken
+from standfast.commit import Boundary, forget_step, orders_taken
 from standfast.control import Ask, nobody_is_dead
 from standfast.delivering import deliverable
 from standfast.events import Event
@@ -67,17 +67,7 @@ class Endings:
     ) -> tuple[Finished, list[Event], bytes | None]:
         if not boundary.counts(row):
             return "lost", [], None
-        for child in tx.children(row.id, live=True):
-            child_row = tx.run(child)
-            if child_row is not None and child_row.status != "cancelling":
-                cancel_one(
-                    tx,
-                    child_row,
-                    Ask(reason="its parent has ended", trigger="parent"),
-                    "step",
-                    soft=False,
-                    is_dead=nobody_is_dead,
-                )
+        _cancel_children(tx, row, "its parent has ended")
         if tx.children(row.id, live=True):
             return "children", [], None
         unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
@@ -202,17 +192,7 @@ class Endings:
             row.doc.stop = Stop(
                 "fail", tx.now, tx.now, reason=error.message, trigger="run", in_flight=list(row.in_flight)
             )
-            for child in tx.children(row.id, live=True):
-                child_row = tx.run(child)
-                if child_row is not None and child_row.status != "cancelling":
-                    cancel_one(
-                        tx,
-                        child_row,
-                        Ask(reason="its parent has failed", trigger="parent"),
-                        "step",
-                        soft=False,
-                        is_dead=nobody_is_dead,
-                    )
+            _cancel_children(tx, row, "its parent has failed")
             failed = ev.StepFailed(
                 step=row.step, attempt=row.attempt, error=f"{error.type}: {error.message}", traceback=error.traceback
             )
@@ -274,6 +254,14 @@ class Endings:
                 return
 
 
+def _cancel_children(tx: Tx, row: RunRow, why: str) -> None:
+    ask = Ask(reason=why, trigger="parent")
+    for child in tx.children(row.id, live=True):
+        child_row = tx.run(child)
+        if child_row is not None and child_row.status != "cancelling":
+            cancel_one(tx, child_row, ask, "step", soft=False, is_dead=nobody_is_dead)
+
+
 def _end(tx: Tx, row: RunRow) -> list[Event]:
     assert row.doc.ending is not None
     returned = return_mail(tx, row, "ended without reading it")
@@ -300,12 +288,6 @@ def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
     row.step = boundary.step + 1
     row.attempt += 1
     row.spent.steps += 1
-    row.doc.values = {}
-    row.doc.retrying = {}
-    row.doc.set_aside = None
-    row.doc.set_back = False
-    row.doc.interrupted = False
-    row.doc.branch = False
-    row.doc.diverged_ok = []
+    forget_step(row.doc)
     orders_taken(boundary.read_mail)(row.doc)
     return events

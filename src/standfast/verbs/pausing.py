@@ -39,6 +39,13 @@ def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef
         return in_flight + pause_children(tx, row, ask)
     row.doc.resume_noted = None
     hold(row, "user", tx.now, ask.reason or (f"paused with {held_by}" if held_by else ""), held_by or None)
+    close_gate(tx, row, ask, ev.PauseAsked)
+    return in_flight + pause_children(tx, row, ask)
+
+
+def close_gate(tx: Tx, row: RunRow, ask: Ask, asked: type[ev.PauseAsked | ev.TakenOver]) -> None:
+    """Nothing further begins; what stands in the run's way is noted before."""
+    in_flight = row.named_in_flight
     if row.doc.target is not None:
         row.doc.target.then = "paused"
     if row.status == "queued":
@@ -47,21 +54,15 @@ def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef
     elif row.status == "running":
         row.doc.stop = stop_by("pause", tx, ask, in_flight)
         enter(row, "pausing", tx.now)
-    saved(
-        tx,
-        row,
-        [
-            ev.PauseAsked(
-                by=ask.by,
-                reason=ask.reason,
-                trigger=ask.trigger,
-                asked=ask.since,
-                in_flight=in_flight,
-                status=row.status,
-            )
-        ],
+    event = asked(
+        by=ask.by,
+        reason=ask.reason,
+        trigger=ask.trigger,
+        asked=ask.since,
+        in_flight=in_flight,
+        status=row.status,
     )
-    return in_flight + pause_children(tx, row, ask)
+    saved(tx, row, [event])
 
 
 def pause_children(tx: Tx, row: RunRow, ask: Ask) -> list[CallRef]:

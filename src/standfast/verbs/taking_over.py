@@ -11,14 +11,14 @@ from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.codec import JsonSchema
-from standfast.control import Act, Ask, saved, stop_by, storable
+from standfast.control import Act, Ask, saved, storable
 from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.json_values import is_object
 from standfast.records import NO_TOOLS, Accepted, Answer, Choice, Hold, Json, Refused
 from standfast.rows import MailRow, PersonCall, Resume, RunRow, Taken
 from standfast.stops import drop_person, enter, hold
-from standfast.verbs.pausing import pause_children, resume_with_children
+from standfast.verbs.pausing import close_gate, pause_children, resume_with_children
 
 NOT_OVER: tuple[Hold, ...] = ("budget", "halted")
 
@@ -34,28 +34,7 @@ def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     row.doc.resume_noted = None
     row.doc.taken = Taken(ask.by, tx.now, settled=row.status == "paused")
     hold(row, "taken", tx.now, f"{ask.by or 'somebody'} has it" + (f": {ask.reason}" if ask.reason else ""), ask.by)
-    if row.doc.target is not None:
-        row.doc.target.then = "paused"
-    if row.status == "queued":
-        row.doc.stop = stop_by("pause", tx, ask, [])
-        enter(row, "paused", tx.now)
-    elif row.status == "running":
-        row.doc.stop = stop_by("pause", tx, ask, in_flight)
-        enter(row, "pausing", tx.now)
-    saved(
-        tx,
-        row,
-        [
-            ev.TakenOver(
-                by=ask.by,
-                reason=ask.reason,
-                trigger=ask.trigger,
-                asked=ask.since,
-                in_flight=in_flight,
-                status=row.status,
-            )
-        ],
-    )
+    close_gate(tx, row, ask, ev.TakenOver)
     return Accepted(tx.now, row.seq, (*in_flight, *pause_children(tx, row, ask)))
 
 
