@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from tests.helpers import eventually
 
-from standfast import Accepted, Handle, Receipt
+from standfast import Accepted, Agent, Done, Handle, Receipt, Run, Runtime, Tool, agent
 from standfast.events import Event, LateResult, TextDelta
 
 E = TypeVar("E")
@@ -62,3 +66,52 @@ async def late_result(run: Handle[Any]) -> LateResult:
 
     (late,) = await eventually(look, timeout=LIMIT)
     return late
+
+
+def one_call_of(tool: Tool[..., Any], name: str = "caller") -> Agent[Nothing, Any]:
+    """An agent that calls this tool once, and is done with what it brings back."""
+
+    @agent(name)
+    async def caller(run: Run[Nothing]) -> Done[Any]:
+        return Done(await run.call(tool()))
+
+    return caller
+
+
+def endless_calls_of(tool: Tool[..., Any], name: str = "caller") -> Agent[Nothing, Any]:
+    """An agent that calls this tool in every step, and is never done."""
+
+    @agent(name)
+    async def caller(run: Run[Nothing]) -> None:
+        await run.call(tool())
+
+    return caller
+
+
+@asynccontextmanager
+async def under_way(
+    db: str, it: Agent[Nothing, Any], begun: asyncio.Event | threading.Event
+) -> AsyncIterator[Handle[Any]]:
+    """A run of this agent that has got as far as `begun`."""
+    async with Runtime(db, agents=[it]) as runs:
+        run = await runs.start(it, Nothing())
+        await (begun.wait() if isinstance(begun, asyncio.Event) else eventually(begun.is_set))
+        yield run
+
+
+async def hangs(begun: asyncio.Event, ended: asyncio.Event) -> None:
+    """Go on until somebody ends it."""
+    begun.set()
+    try:
+        await asyncio.sleep(60)
+    finally:
+        ended.set()
+
+
+async def deaf_until(let_go: asyncio.Event) -> None:
+    """Swallow every cancellation."""
+    while not let_go.is_set():
+        try:
+            await let_go.wait()
+        except BaseException:  # noqa: BLE001 - swallowing is the point
+            continue

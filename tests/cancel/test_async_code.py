@@ -2,9 +2,22 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
-from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded, settled
+from tests.cancel.support import (
+    Nothing,
+    cancelled,
+    deaf_until,
+    hangs,
+    late_result,
+    left_behind,
+    of_kind,
+    outcomes,
+    recorded,
+    settled,
+    under_way,
+)
 
 from standfast import Done, Run, RunCancelled, Runtime, TooLate, agent, say, tool
 from standfast.events import CallStarted
@@ -20,11 +33,7 @@ async def test_cancel_aborts_an_async_read_and_keeps_what_it_said(db: str) -> No
     async def slow() -> str:
         say("half of ")
         say("a sentence")
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
+        await hangs(begun, ended)
         return "never"
 
     @agent("reader")
@@ -85,15 +94,9 @@ async def test_cancel_stops_code_between_calls(db: str) -> None:
 
     @agent("thinker")
     async def thinker(run: Run[Nothing]) -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
+        await hangs(begun, ended)
 
-    async with Runtime(db, agents=[thinker]) as runs:
-        run = await runs.start(thinker, Nothing())
-        await begun.wait()
+    async with under_way(db, thinker, begun) as run:
         receipt = await cancelled(run)
         assert ended.is_set()
         assert receipt.in_flight == ()
@@ -124,9 +127,7 @@ async def test_a_step_that_swallows_cancellation_is_named_and_left_behind(db: st
                     raise
                 continue
 
-    async with Runtime(db, agents=[stubborn]) as runs:
-        run = await runs.start(stubborn, Nothing())
-        await begun.wait()
+    async with under_way(db, stubborn, begun) as run:
         cpu, wall = time.process_time(), time.monotonic()
         receipt = await cancelled(run)
         assert time.process_time() - cpu < CPU_SHARE * (time.monotonic() - wall)
@@ -136,71 +137,54 @@ async def test_a_step_that_swallows_cancellation_is_named_and_left_behind(db: st
         let_go = True
 
 
+class Asking:
+    """An agent that asks a tool which swallows its cancellation."""
+
+    def __init__(self, **options: Any) -> None:
+        self.begun, self.let_go = asyncio.Event(), asyncio.Event()
+        self.got: list[str] = []
+
+        @tool(**options)
+        async def deaf() -> str:
+            self.begun.set()
+            await deaf_until(self.let_go)
+            return "late"
+
+        @agent("asker")
+        async def asker(run: Run[Nothing]) -> Done[str]:
+            self.got.append(await run.call(deaf()))
+            return Done(self.got[0])
+
+        self.asker = asker
+
+
 async def test_a_read_that_swallows_cancellation_is_still_running_and_its_late_result_is_caught(db: str) -> None:
     """R6, R35: named in the receipt, and its result does not enter the run."""
-    begun, let_go = asyncio.Event(), asyncio.Event()
-    got: list[str] = []
-
-    @tool(effect="read")
-    async def deaf() -> str:
-        begun.set()
-        while not let_go.is_set():
-            try:
-                await let_go.wait()
-            except BaseException:  # noqa: BLE001 - swallowing is the point
-                continue
-        return "late"
-
-    @agent("asker")
-    async def asker(run: Run[Nothing]) -> Done[str]:
-        got.append(await run.call(deaf()))
-        return Done(got[0])
-
-    async with Runtime(db, agents=[asker]) as runs:
-        run = await runs.start(asker, Nothing())
-        await begun.wait()
+    asking = Asking(effect="read")
+    async with under_way(db, asking.asker, asking.begun) as run:
         cpu, wall = time.process_time(), time.monotonic()
         receipt = await cancelled(run)
         assert time.process_time() - cpu < CPU_SHARE * (time.monotonic() - wall)
         assert outcomes(receipt) == {"deaf": "still_running"}
         assert "deaf" in left_behind(receipt)
-        let_go.set()
+        asking.let_go.set()
         late = await late_result(run)
         assert late.result == "late"
         assert late.call == receipt.in_flight[0].call.id
-        assert got == []
+        assert asking.got == []
         assert (await run.view()).status == "cancelled"
 
 
 async def test_a_write_that_swallows_cancellation_is_still_running_and_its_late_result_is_caught(db: str) -> None:
     """R6, R35: the same for an effect, after its grace."""
-    begun, let_go = asyncio.Event(), asyncio.Event()
-    got: list[str] = []
-
-    @tool(effect="write", grace=0.2)
-    async def deaf() -> str:
-        begun.set()
-        while not let_go.is_set():
-            try:
-                await let_go.wait()
-            except BaseException:  # noqa: BLE001 - swallowing is the point
-                continue
-        return "late"
-
-    @agent("asker")
-    async def asker(run: Run[Nothing]) -> Done[str]:
-        got.append(await run.call(deaf()))
-        return Done(got[0])
-
-    async with Runtime(db, agents=[asker]) as runs:
-        run = await runs.start(asker, Nothing())
-        await begun.wait()
+    asking = Asking(effect="write", grace=0.2)
+    async with under_way(db, asking.asker, asking.begun) as run:
         receipt = await cancelled(run)
         assert outcomes(receipt) == {"deaf": "still_running"}
-        assert "test_async_code.py:" in left_behind(receipt)
-        let_go.set()
+        assert "deaf_until at support.py:" in left_behind(receipt)
+        asking.let_go.set()
         assert (await late_result(run)).result == "late"
-        assert got == []
+        assert asking.got == []
 
 
 async def test_tasks_left_behind_by_a_step_are_cancelled_with_the_run(db: str) -> None:

@@ -3,13 +3,13 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from tests.cancel.support import LIMIT, Nothing, late_result, left_behind, of_kind, outcomes, recorded
 from tests.helpers import eventually
 
-from standfast import Accepted, Done, Receipt, Run, Runtime, agent, child, tool
+from standfast import Accepted, Done, Handle, Receipt, Run, Runtime, agent, child, tool
 from standfast.events import CallStarted
 
 T = TypeVar("T")
@@ -35,6 +35,28 @@ class Elsewhere:
         if isinstance(self.result, BaseException):
             raise self.result
         return self.result
+
+
+async def from_elsewhere(
+    verb: Callable[[], Awaitable[object]],
+    run: Handle[Any],
+    blocking: threading.Event,
+    free: threading.Event,
+    while_blocked: Callable[[], None] = lambda: None,
+) -> Receipt:
+    """The receipt of a stop that settles while the loop is still blocked; then the loop is let go."""
+
+    async def stop() -> Receipt:
+        await asyncio.to_thread(blocking.wait, LIMIT)
+        assert await verb()
+        receipt = await run.settled(timeout=LIMIT)
+        while_blocked()
+        assert not free.is_set()
+        free.set()
+        return receipt
+
+    receipt: Receipt = await Elsewhere(stop).join()
+    return receipt
 
 
 async def test_a_step_that_blocks_the_loop_is_cancelled_from_another_thread(db: str) -> None:
@@ -97,16 +119,7 @@ async def test_a_tool_that_blocks_the_loop_is_still_running_and_its_late_result_
 
     async with Runtime(db, agents=[blocker]) as runs:
         run = await runs.start(blocker, Nothing())
-
-        async def stop() -> Receipt:
-            await asyncio.to_thread(blocking.wait, LIMIT)
-            assert await run.cancel()
-            receipt = await run.settled(timeout=LIMIT)
-            assert not free.is_set()
-            free.set()
-            return receipt
-
-        receipt = await Elsewhere(stop).join()
+        receipt = await from_elsewhere(run.cancel, run, blocking, free)
         assert outcomes(receipt) == {"blocks": "still_running"}
         assert "blocks at test_blocked_loop.py:" in left_behind(receipt)
         assert (await late_result(run)).result == "late"
@@ -138,15 +151,10 @@ async def test_threads_beside_a_blocked_loop_are_cut_too(db: str) -> None:
     async with Runtime(db, agents=[both]) as runs:
         run = await runs.start(both, Nothing())
 
-        async def stop() -> Receipt:
-            await asyncio.to_thread(blocking.wait, LIMIT)
-            assert await run.cancel()
-            receipt = await run.settled(timeout=LIMIT)
+        def the_thread_is_cut() -> None:
             assert cut.wait(5)
-            free.set()
-            return receipt
 
-        receipt = await Elsewhere(stop).join()
+        receipt = await from_elsewhere(run.cancel, run, blocking, free, the_thread_is_cut)
         assert "both at test_blocked_loop.py:" in left_behind(receipt)
 
 
@@ -165,15 +173,7 @@ async def test_children_of_a_blocked_loop_settle_before_their_parent(db: str) ->
 
     async with Runtime(db, agents=[root, leaf]) as runs:
         run = await runs.start(root, Nothing())
-
-        async def stop() -> Receipt:
-            await asyncio.to_thread(blocking.wait, LIMIT)
-            assert await run.cancel()
-            receipt = await run.settled(timeout=LIMIT)
-            free.set()
-            return receipt
-
-        receipt = await Elsewhere(stop).join()
+        receipt = await from_elsewhere(run.cancel, run, blocking, free)
         assert receipt.status == "cancelled"
         assert {v.status for v in await runs.list()} == {"cancelled"}
 
@@ -192,16 +192,7 @@ async def test_pause_of_a_blocked_loop_settles_and_the_run_can_be_resumed(db: st
 
     async with Runtime(db, agents=[blocker]) as runs:
         run = await runs.start(blocker, Nothing())
-
-        async def stop() -> Receipt:
-            await asyncio.to_thread(blocking.wait, LIMIT)
-            assert await run.pause()
-            receipt = await run.settled(timeout=LIMIT)
-            assert not free.is_set()
-            free.set()
-            return receipt
-
-        receipt = await Elsewhere(stop).join()
+        receipt = await from_elsewhere(run.pause, run, blocking, free)
         assert receipt.status == "paused"
         assert "test_blocked_loop.py:" in left_behind(receipt)
         await run.resume()
@@ -226,15 +217,7 @@ async def test_the_receipt_says_that_a_blocked_step_kept_the_end_of_the_one_befo
 
     async with Runtime(db, agents=[late_blocker]) as runs:
         run = await runs.start(late_blocker, Nothing())
-
-        async def stop() -> Receipt:
-            await asyncio.to_thread(blocking.wait, LIMIT)
-            assert await run.cancel()
-            receipt = await run.settled(timeout=LIMIT)
-            free.set()
-            return receipt
-
-        receipt = await Elsewhere(stop).join()
+        receipt = await from_elsewhere(run.cancel, run, blocking, free)
         said = " ".join(r.what for r in receipt.residue)
         assert "code of step 2" in said and "the end of step 1 was not stored" in said
         assert receipt.finished_steps == 1

@@ -5,7 +5,18 @@ import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes, recorded
+from tests.cancel.support import (
+    Nothing,
+    cancelled,
+    deaf_until,
+    endless_calls_of,
+    hangs,
+    late_result,
+    left_behind,
+    of_kind,
+    outcomes,
+    recorded,
+)
 from tests.helpers import eventually
 
 from standfast import Accepted, CallFailed, ChildCancelled, Done, Run, RunHeld, Runtime, agent, child, tool
@@ -87,15 +98,9 @@ async def test_cancel_reaches_child_runs_of_child_runs(db: str) -> None:
 
     @tool(effect="read")
     async def slow() -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
+        await hangs(begun, ended)
 
-    @agent("leaf")
-    async def leaf(run: Run[Nothing]) -> None:
-        await run.call(slow())
+    leaf = endless_calls_of(slow, "leaf")
 
     @agent("middle")
     async def middle(run: Run[Nothing]) -> None:
@@ -139,9 +144,7 @@ async def test_what_a_child_leaves_behind_is_in_the_receipt_of_its_parent(db: st
         begun.set()
         let_go.acquire()
 
-    @agent("leaf")
-    async def leaf(run: Run[Nothing]) -> None:
-        await run.call(blocks())
+    leaf = endless_calls_of(blocks, "leaf")
 
     @agent("root")
     async def root(run: Run[Nothing]) -> None:
@@ -165,9 +168,7 @@ async def test_a_child_cancelled_alone_raises_in_its_parent(db: str) -> None:
         begun.set()
         await asyncio.sleep(60)
 
-    @agent("leaf")
-    async def leaf(run: Run[Nothing]) -> None:
-        await run.call(slow())
+    leaf = endless_calls_of(slow, "leaf")
 
     @agent("root")
     async def root(run: Run[Nothing]) -> Done[str]:
@@ -340,11 +341,7 @@ async def test_a_read_that_swallows_its_cut_does_not_keep_a_run_from_being_done(
     @tool(effect="read", grace=0.1)
     async def deaf() -> str:
         reading.set()
-        while not let_go.is_set():
-            try:
-                await let_go.wait()
-            except BaseException:  # noqa: BLE001 - swallowing is the point
-                continue
+        await deaf_until(let_go)
         return "late"
 
     @agent("hasty")

@@ -4,7 +4,17 @@ import asyncio
 import threading
 import time
 
-from tests.cancel.support import LIMIT, Nothing, cancelled, of_kind, outcomes
+from tests.cancel.support import (
+    LIMIT,
+    Nothing,
+    cancelled,
+    endless_calls_of,
+    hangs,
+    of_kind,
+    one_call_of,
+    outcomes,
+    under_way,
+)
 from tests.helpers import eventually
 
 from standfast import Done, Run, Runtime, agent, child, idempotency_key, tool
@@ -24,13 +34,7 @@ async def test_pause_cuts_a_read_and_resume_repeats_it_with_the_same_key(db: str
             await asyncio.sleep(60)
         return "read"
 
-    @agent("reader")
-    async def reader(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(slow()))
-
-    async with Runtime(db, agents=[reader]) as runs:
-        run = await runs.start(reader, Nothing())
-        await begun.wait()
+    async with under_way(db, one_call_of(slow), begun) as run:
         await run.pause(by="ann", reason="a look")
         receipt = await run.settled(timeout=LIMIT)
         assert receipt.status == "paused"
@@ -59,9 +63,7 @@ async def test_a_read_that_ends_within_the_short_grace_is_not_repeated(db: str) 
         first = await run.call(nearly())
         return Done(first + await run.call(nearly(), key="second"))
 
-    async with Runtime(db, agents=[reader]) as runs:
-        run = await runs.start(reader, Nothing())
-        await begun.wait()
+    async with under_way(db, reader, begun) as run:
         await run.pause()
         receipt = await run.settled(timeout=LIMIT)
         assert outcomes(receipt) == {"nearly": "finished"}
@@ -83,13 +85,7 @@ async def test_pause_cuts_a_read_in_a_thread(db: str) -> None:
             time.sleep(0.005)
         return "crunched"
 
-    @agent("cruncher")
-    async def cruncher(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(crunch()))
-
-    async with Runtime(db, agents=[cruncher]) as runs:
-        run = await runs.start(cruncher, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, one_call_of(crunch), begun) as run:
         await run.pause()
         assert outcomes(await run.settled(timeout=LIMIT)) == {"crunch": "aborted"}
         await run.resume()
@@ -118,9 +114,7 @@ async def test_pause_lets_a_write_finish_and_says_what_it_waits_for(db: str) -> 
         sent_ = await run.call(send_invoice())
         return Done(sent_ + await run.call(after()))
 
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, sender, begun) as run:
         await run.pause()
         await asyncio.sleep(0.4)  # longer than its grace: a pause has no deadline for effects
         view = await run.view()
@@ -157,19 +151,9 @@ async def test_cancel_during_pausing_turns_drains_into_cuts(db: str) -> None:
 
     @tool(effect="write", undo=take_back, grace=60)
     async def send() -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
+        await hangs(begun, ended)
 
-    @agent("sender")
-    async def sender(run: Run[Nothing]) -> None:
-        await run.call(send())
-
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await begun.wait()
+    async with under_way(db, endless_calls_of(send), begun) as run:
         await run.pause()
         await asyncio.sleep(0.3)
         assert not ended.is_set()
@@ -186,19 +170,9 @@ async def test_cancel_during_pausing_gives_a_write_without_undo_its_grace_then_c
 
     @tool(effect="write", grace=0.2)
     async def send() -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
+        await hangs(begun, ended)
 
-    @agent("sender")
-    async def sender(run: Run[Nothing]) -> None:
-        await run.call(send())
-
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await begun.wait()
+    async with under_way(db, endless_calls_of(send), begun) as run:
         await run.pause()
         await asyncio.sleep(0.1)
         receipt = await cancelled(run)
@@ -219,9 +193,7 @@ async def test_pause_reaches_child_runs_and_resume_goes_on_with_them(db: str) ->
             await asyncio.sleep(60)
         return "leaf"
 
-    @agent("leaf")
-    async def leaf(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(slow()))
+    leaf = one_call_of(slow, "leaf")
 
     @agent("root")
     async def root(run: Run[Nothing]) -> Done[str]:
@@ -264,9 +236,7 @@ async def test_a_step_that_swallows_the_pause_is_named_and_taken_again_on_resume
                 continue
         return Done(await run.call(read(mine)))
 
-    async with Runtime(db, agents=[stubborn]) as runs:
-        run = await runs.start(stubborn, Nothing())
-        await begun.wait()
+    async with under_way(db, stubborn, begun) as run:
         await run.pause()
         receipt = await run.settled(timeout=LIMIT)
         assert receipt.status == "paused"

@@ -4,8 +4,18 @@ import asyncio
 import threading
 
 import pytest
-from tests.cancel.support import LIMIT, Nothing, of_kind, outcomes, recorded, settled
-from tests.helpers import eventually
+from tests.cancel.support import (
+    LIMIT,
+    Nothing,
+    endless_calls_of,
+    hangs,
+    of_kind,
+    one_call_of,
+    outcomes,
+    recorded,
+    settled,
+    under_way,
+)
 
 from standfast import Accepted, Done, Run, RunCancelled, Runtime, agent, child, tool
 from standfast.events import CallFinished, CallStarted, StepFinished, VerbNoted
@@ -62,9 +72,7 @@ async def test_soft_cancel_puts_the_value_of_done_into_the_receipt(db: str) -> N
     async def sender(run: Run[Nothing]) -> Done[dict[str, str]]:
         return Done({"letter": await run.call(send())})
 
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, sender, begun) as run:
         await run.cancel(soft=True)
         may_end.set()
         receipt = await settled(run)
@@ -98,9 +106,7 @@ async def test_soft_cancel_refuses_the_next_call_and_undoes_the_step(db: str) ->
         await run.call(second())
         return Done("both")
 
-    async with Runtime(db, agents=[two]) as runs:
-        run = await runs.start(two, Nothing())
-        await begun.wait()
+    async with under_way(db, two, begun) as run:
         await run.cancel(soft=True)
         may_end.set()
         receipt = await settled(run)
@@ -140,9 +146,7 @@ async def test_soft_cancel_lets_a_step_finish_beside_a_task_that_asks_for_more(d
         await asyncio.sleep(0.02)  # thinks a little
         return Done(value)
 
-    async with Runtime(db, agents=[polled]) as runs:
-        run = await runs.start(polled, Nothing())
-        await begun.wait()
+    async with under_way(db, polled, begun) as run:
         await run.cancel(soft=True)
         await asyncio.sleep(0.05)
         may_end.set()
@@ -156,19 +160,9 @@ async def test_a_hard_cancel_after_a_soft_one_cuts(db: str) -> None:
 
     @tool(effect="read")
     async def slow() -> None:
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
+        await hangs(begun, ended)
 
-    @agent("reader")
-    async def reader(run: Run[Nothing]) -> None:
-        await run.call(slow())
-
-    async with Runtime(db, agents=[reader]) as runs:
-        run = await runs.start(reader, Nothing())
-        await begun.wait()
+    async with under_way(db, endless_calls_of(slow), begun) as run:
         assert await run.cancel(soft=True, by="ann")
         await asyncio.sleep(0.05)
         assert not ended.is_set()
@@ -194,13 +188,7 @@ async def test_a_soft_cancel_after_a_hard_one_stays_hard(db: str) -> None:
         begun.set()
         may_end.wait(LIMIT)
 
-    @agent("sender")
-    async def sender(run: Run[Nothing]) -> None:
-        await run.call(send())
-
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, endless_calls_of(send), begun) as run:
         await run.cancel()
         assert isinstance(await run.cancel(soft=True), Accepted)
         may_end.set()
@@ -227,9 +215,7 @@ async def test_a_second_cancel_keeps_the_first_undo_mode_and_says_so(db: str) ->
     async def sender(run: Run[Nothing]) -> None:
         await run.call(earlier() if run.step == 0 else send())
 
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, sender, begun) as run:
         await run.cancel(undo="none", by="ann", reason="first")
         again = await run.cancel(undo="all", by="bob", reason="second")
         assert isinstance(again, Accepted)
@@ -251,9 +237,7 @@ async def test_soft_cancel_reaches_children_softly(db: str) -> None:
         await may_end.wait()
         return "leaf"
 
-    @agent("leaf")
-    async def leaf(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(slow()))
+    leaf = one_call_of(slow, "leaf")
 
     @agent("root")
     async def root(run: Run[Nothing]) -> Done[str]:

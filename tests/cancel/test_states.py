@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from tests.cancel.support import LIMIT, Nothing, cancelled, of_kind, outcomes, settled
+from tests.cancel.support import LIMIT, Nothing, cancelled, endless_calls_of, of_kind, outcomes, settled, under_way
 from tests.helpers import eventually
 
 from standfast import Accepted, Budget, Done, Run, RunCancelled, Runtime, TooLate, agent, ask, sleep, spend, tool
@@ -193,13 +193,7 @@ async def test_verbs_on_a_cancelling_run_are_too_late(db: str) -> None:
         begun.set()
         await may_end.wait()
 
-    @agent("sender")
-    async def sender(run: Run[Nothing]) -> None:
-        await run.call(send())
-
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await begun.wait()
+    async with under_way(db, endless_calls_of(send), begun) as run:
         await run.cancel()
         assert await run.pause() == TooLate("cancelling")
         assert await run.resume() == TooLate("cancelling")

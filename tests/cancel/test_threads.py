@@ -6,8 +6,17 @@ import threading
 import time
 
 import pytest
-from tests.cancel.support import Nothing, cancelled, late_result, left_behind, of_kind, outcomes
-from tests.helpers import eventually
+from tests.cancel.support import (
+    Nothing,
+    cancelled,
+    endless_calls_of,
+    late_result,
+    left_behind,
+    of_kind,
+    one_call_of,
+    outcomes,
+    under_way,
+)
 
 from standfast import CallFailed, CallTimedOut, Done, Run, Runtime, agent, say, stop_token, tool
 from standfast.events import LeftBehind
@@ -28,13 +37,7 @@ async def test_cancel_stops_a_python_loop_in_a_thread(db: str) -> None:
         finally:
             ended.set()
 
-    @agent("cruncher")
-    async def cruncher(run: Run[Nothing]) -> Done[int]:
-        return Done(await run.call(crunch()))
-
-    async with Runtime(db, agents=[cruncher]) as runs:
-        run = await runs.start(cruncher, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, one_call_of(crunch), begun) as run:
         receipt = await cancelled(run)
         assert ended.is_set()
         assert outcomes(receipt) == {"crunch": "aborted"}
@@ -58,13 +61,7 @@ async def test_code_that_checks_its_stop_token_ends_by_itself(db: str) -> None:
         finally:
             seen.append(f"stopped={token.stopped}")
 
-    @agent("checker")
-    async def checker(run: Run[Nothing]) -> None:
-        await run.call(checks())
-
-    async with Runtime(db, agents=[checker]) as runs:
-        run = await runs.start(checker, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, endless_calls_of(checks), begun) as run:
         receipt = await cancelled(run)
         assert seen == ["stopped=True"]
         assert outcomes(receipt) == {"checks": "aborted"}
@@ -97,9 +94,7 @@ async def test_a_blocking_c_call_is_named_as_still_running_and_its_late_result_c
         got.append(await run.call(blocks()))
         return Done(got[0])
 
-    async with Runtime(db, agents=[blocker]) as runs:
-        run = await runs.start(blocker, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, blocker, begun) as run:
         receipt = await cancelled(run)
         assert outcomes(receipt) == {"blocks": "still_running"}
         (residue,) = receipt.residue
@@ -132,13 +127,7 @@ async def test_a_late_result_that_cannot_be_unwound_any_more_is_kept_as_an_event
         begun.set()
         return str(let_go.acquire())  # C code to the end: its value is there when the exception arrives
 
-    @agent("blocker")
-    async def blocker(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(blocks()))
-
-    async with Runtime(db, agents=[blocker]) as runs:
-        run = await runs.start(blocker, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, one_call_of(blocks), begun) as run:
         receipt = await cancelled(run)
         assert outcomes(receipt) == {"blocks": "still_running"}
         assert "blocks" in left_behind(receipt)
@@ -159,13 +148,7 @@ async def test_a_write_in_a_thread_gets_its_grace_to_finish(db: str) -> None:
         may_end.wait(10)
         return "sent"
 
-    @agent("sender")
-    async def sender(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(sends()))
-
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, one_call_of(sends), begun) as run:
         await run.cancel()
         view = await run.view()
         assert view.status == "cancelling"
@@ -186,13 +169,7 @@ async def test_a_write_in_a_thread_that_is_cut_is_in_doubt(db: str) -> None:
         while True:
             time.sleep(0.005)
 
-    @agent("sender")
-    async def sender(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(sends()))
-
-    async with Runtime(db, agents=[sender]) as runs:
-        run = await runs.start(sender, Nothing())
-        await eventually(begun.is_set)
+    async with under_way(db, one_call_of(sends), begun) as run:
         receipt = await cancelled(run)
         assert outcomes(receipt) == {"sends": "in_doubt"}
         assert "sends" in left_behind(receipt)
