@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.fence.world import Nothing, asked, gone, openai_client, recorded, streamed, whole
+from tests.fence.world import Nothing, asked, gone, one_call_of, openai_client, recorded, streamed, whole
 from tests.helpers import eventually, held
 from tests.providers.scenes import goes_silent, says, stalls_before_headers
 from tests.providers.server import LoopbackProvider
@@ -27,12 +27,7 @@ async def test_a_request_inside_a_call_is_no_call_of_its_own(server: LoopbackPro
         async def think() -> str:
             return await streamed(client)
 
-        @agent("thinks")
-        async def thinks(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(think()))
-
-        async with Runtime(":memory:", agents=[thinks]) as r:
-            run = await r.start(thinks, Nothing())
+        async with one_call_of(think) as run:
             assert await run.result(timeout=30) == "yes"
             assert [e.tool for e in await recorded(run) if isinstance(e, CallStarted)] == ["think"]
             assert (await run.view()).spent.calls == 1
@@ -48,12 +43,7 @@ async def test_a_cut_call_takes_its_request_along(server: LoopbackProvider, kind
         async def think() -> str:
             return await streamed(client)
 
-        @agent("thinks")
-        async def thinks(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(think()))
-
-        async with Runtime(":memory:", agents=[thinks]) as r:
-            run = await r.start(thinks, Nothing())
+        async with one_call_of(think) as run:
             await asked(server)
             assert await run.pause()
             await held(run, "user")
@@ -74,12 +64,7 @@ async def test_a_body_that_swallows_the_cut_has_no_result(server: LoopbackProvid
             answer = await asyncio.gather(streamed(client), return_exceptions=True)
             return answer[0] if isinstance(answer[0], str) else "sorry"
 
-        @agent("thinks")
-        async def thinks(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(think()))
-
-        async with Runtime(":memory:", agents=[thinks]) as r:
-            run = await r.start(thinks, Nothing())
+        async with one_call_of(think) as run:
             await asked(server)
             assert await run.pause()
             await held(run, "user")
@@ -103,12 +88,7 @@ async def test_a_body_that_swallows_the_refusal_has_no_result(server: LoopbackPr
             except RequestRefused:
                 return "sorry"
 
-        @agent("thinks")
-        async def thinks(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(think()))
-
-        async with Runtime(":memory:", agents=[thinks]) as r:
-            run = await r.start(thinks, Nothing())
+        async with one_call_of(think) as run:
             await begun.wait()
             paused = asyncio.create_task(run.pause())
             paused.add_done_callback(lambda _: go.set())
@@ -128,12 +108,7 @@ async def test_a_write_keeps_its_requests_while_a_pause_waits_for_it(server: Loo
         async def write() -> str:
             return await streamed(client) + await streamed(client)
 
-        @agent("writes")
-        async def writes(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(write()))
-
-        async with Runtime(":memory:", agents=[writes]) as r:
-            run = await r.start(writes, Nothing())
+        async with one_call_of(write) as run:
             await asked(server)
             assert await run.pause()
             await run.settled(timeout=30)
@@ -158,12 +133,7 @@ async def test_a_hard_cancel_sends_nothing_new_even_for_a_write(server: Loopback
                 refused.append(error)
                 raise
 
-        @agent("writes")
-        async def writes(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(write()))
-
-        async with Runtime(":memory:", agents=[writes]) as r:
-            run = await r.start(writes, Nothing())
+        async with one_call_of(write) as run:
             await asked(server)
             assert await run.cancel()
             receipt = await run.settled(timeout=60)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from openai import OpenAI
-from tests.fence.world import HELLO, Nothing, asked, gone, recorded, sync_client
+from tests.fence.world import HELLO, Nothing, asked, gone, one_call_of, recorded, sync_client
 from tests.helpers import eventually, held
 from tests.providers.scenes import Answer, drips, goes_silent, says, stalls_before_first_byte, stalls_before_headers
 from tests.providers.server import LoopbackProvider
@@ -58,12 +58,7 @@ async def test_a_sync_tool_is_cut_in_mid_request(
         def think() -> str:
             return ("" if fresh else whole(client)) + ask(client)
 
-        @agent("thinks")
-        async def thinks(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(think()))
-
-        async with Runtime(":memory:", agents=[thinks]) as r:
-            run = await r.start(thinks, Nothing())
+        async with one_call_of(think) as run:
             exchange = await asked(server, 1 if fresh else 2)
             assert await run.cancel()
             receipt = await run.settled(timeout=30)
@@ -84,12 +79,7 @@ async def test_a_pause_cuts_and_repeats_a_sync_read(server: LoopbackProvider) ->
             except RequestRefused:
                 return "sorry"  # what is made of a cut is no result
 
-        @agent("thinks")
-        async def thinks(run: Run[Nothing]) -> Done[str]:
-            return Done(await run.call(think()))
-
-        async with Runtime(":memory:", agents=[thinks]) as r:
-            run = await r.start(thinks, Nothing())
+        async with one_call_of(think) as run:
             await asked(server)
             assert await run.pause()
             await held(run, "user")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
@@ -13,11 +13,11 @@ from anthropic import Anthropic, AsyncAnthropic
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI
 from tests.fence.world import (
     HELLO,
-    Nothing,
     Words,
     anthropic_streamed,
     asked,
     gone,
+    one_call_of,
     own_loop,
     recorded,
     streamed,
@@ -27,14 +27,13 @@ from tests.helpers import held
 from tests.providers.scenes import goes_silent, says
 from tests.providers.server import LoopbackProvider
 
-from standfast import Done, Misuse, Run, Runtime, agent, fence, tool
+from standfast import Misuse, Runtime, fence, tool
 from standfast.events import CallStarted
 
 
-async def test_a_wrapped_openai_client_is_cut_and_goes_on(server: LoopbackProvider) -> None:
+async def is_cut_and_goes_on(server: LoopbackProvider, ask: Callable[[], Awaitable[str]]) -> None:
     server.will(goes_silent("x"), says("yes"))
-    client = fence.openai(AsyncOpenAI(base_url=server.openai_url, api_key="test"))
-    async with client, Runtime(":memory:", agents=[a := own_loop(lambda: streamed(client))]) as r:
+    async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
         run = await r.start(a, Words())
         exchange = await asked(server)
         assert await run.pause()
@@ -45,17 +44,14 @@ async def test_a_wrapped_openai_client_is_cut_and_goes_on(server: LoopbackProvid
         assert len([e for e in await recorded(run) if isinstance(e, CallStarted)]) == 2
 
 
+async def test_a_wrapped_openai_client_is_cut_and_goes_on(server: LoopbackProvider) -> None:
+    async with fence.openai(AsyncOpenAI(base_url=server.openai_url, api_key="test")) as client:
+        await is_cut_and_goes_on(server, lambda: streamed(client))
+
+
 async def test_a_wrapped_anthropic_client_is_cut_and_goes_on(server: LoopbackProvider) -> None:
-    server.will(goes_silent("x"), says("yes"))
-    client = fence.anthropic(AsyncAnthropic(base_url=server.anthropic_url, api_key="test"))
-    async with client, Runtime(":memory:", agents=[a := own_loop(lambda: anthropic_streamed(client))]) as r:
-        run = await r.start(a, Words())
-        exchange = await asked(server)
-        assert await run.pause()
-        await held(run, "user")
-        await gone(exchange)
-        assert await run.resume()
-        assert await run.result(timeout=30) == ["yes"]
+    async with fence.anthropic(AsyncAnthropic(base_url=server.anthropic_url, api_key="test")) as client:
+        await is_cut_and_goes_on(server, lambda: anthropic_streamed(client))
 
 
 @pytest.mark.parametrize("sdk", ["openai", "anthropic"])
@@ -73,13 +69,8 @@ async def test_a_wrapped_sync_client_is_cut(server: LoopbackProvider, sdk: str) 
     def think() -> str:
         return str(ask())
 
-    @agent("thinks")
-    async def thinks(run: Run[Nothing]) -> Done[str]:
-        return Done(await run.call(think()))
-
     with client:
-        async with Runtime(":memory:", agents=[thinks]) as r:
-            run = await r.start(thinks, Nothing())
+        async with one_call_of(think) as run:
             exchange = await asked(server)
             assert await run.cancel()
             receipt = await run.settled(timeout=30)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from anthropic import AsyncAnthropic
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 from tests.helpers import eventually
 from tests.providers.server import Exchange, LoopbackProvider
 
-from standfast import Agent, Done, Handle, Run, agent, fence
+from standfast import Agent, Done, Handle, Run, Runtime, Tool, agent, fence
 from standfast.events import Event, TextDelta
 
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
@@ -72,6 +73,18 @@ def own_loop(ask: Callable[[], Awaitable[str]], turns: int = 1, name: str = "own
         return Done(run.state.said) if len(run.state.said) == turns else None
 
     return own
+
+
+@asynccontextmanager
+async def one_call_of(tool: Tool[..., str]) -> AsyncIterator[Handle[str]]:
+    """A run that calls this tool once, and is done with what it says."""
+
+    @agent("caller")
+    async def caller(run: Run[Nothing]) -> Done[str]:
+        return Done(await run.call(tool()))
+
+    async with Runtime(":memory:", agents=[caller]) as runs:
+        yield await runs.start(caller, Nothing())
 
 
 async def asked(server: LoopbackProvider, n: int = 1) -> Exchange:
