@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from tests.drivers.test_two_processes import recorded, types_of
-from tests.drivers.workers import Worker, outside
+from tests.drivers.workers import Worker, at_step, driven, outside
 from tests.helpers import eventually
 
-from standfast import Handle, Runtime, StoreBusy
+from standfast import Handle, StoreBusy
 
 LEASE = 1.0
 
@@ -23,116 +23,106 @@ async def held(run: Handle[Any], hold: str) -> Any:
 
 
 async def test_a_frozen_driver_is_replaced_after_its_lease_and_says_so_when_it_wakes(tmp_path: Path) -> None:
-    with Worker(tmp_path, lease_seconds=LEASE) as old:
-        await old.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 30, "tool": "peek", "seconds": 0.05})
-            await eventually(lambda: _step(run, 2), 30)
-            old.freeze()
-            with Worker(tmp_path, lease_seconds=LEASE) as new:
-                await new.ready()
-                frozen_at = (await run.view()).step
-                await eventually(lambda: _step(run, frozen_at + 2), 30)
-                old.wake()
-                await eventually(lambda: "was taken from this driver" in old.said, 30)
-                assert await run.result(timeout=60) == []
-                fenced = [e for e in await recorded(run) if e.type == "driver_fenced"]
-                claims = [e for e in await recorded(run) if e.type == "run_claimed"]
-                assert [e.driver for e in fenced] == [claims[0].driver]
-                assert [e.fence for e in claims] == [1, 2]
-                notes = (await run.state())["notes"]
-                assert [n.rstrip(".") for n in notes] == [f"step {k}" for k in range(30)], "a late result came in"
-
-
-async def _step(run: Handle[Any], step: int) -> bool:
-    return (await run.view()).step >= step
+    async with driven(tmp_path, lease_seconds=LEASE) as (old, runs):
+        run = await runs.start("walker", {"steps": 30, "tool": "peek", "seconds": 0.05})
+        await eventually(lambda: at_step(run, 2), 30)
+        old.freeze()
+        with Worker(tmp_path, lease_seconds=LEASE) as new:
+            await new.ready()
+            frozen_at = (await run.view()).step
+            await eventually(lambda: at_step(run, frozen_at + 2), 30)
+            old.wake()
+            await eventually(lambda: "was taken from this driver" in old.said, 30)
+            assert await run.result(timeout=60) == []
+            fenced = [e for e in await recorded(run) if e.type == "driver_fenced"]
+            claims = [e for e in await recorded(run) if e.type == "run_claimed"]
+            assert [e.driver for e in fenced] == [claims[0].driver]
+            assert [e.fence for e in claims] == [1, 2]
+            notes = (await run.state())["notes"]
+            assert [n.rstrip(".") for n in notes] == [f"step {k}" for k in range(30)], "a late result came in"
 
 
 async def test_a_late_write_of_a_fenced_driver_settles_the_doubt_and_is_not_repeated(tmp_path: Path) -> None:
-    with Worker(tmp_path, lease_seconds=LEASE) as old:
-        await old.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 1, "tool": "pay", "seconds": 5.0})
-            await eventually(lambda: outside(tmp_path).count("began"))
-            old.freeze()
-            with Worker(tmp_path, lease_seconds=LEASE) as new:
-                await new.ready()
-                await eventually(lambda: held(run, "in_doubt"), 30)
-                old.wake()
-                await eventually(lambda: "was taken from this driver" in old.said, 30)
-                assert not outside(tmp_path).count("did"), "it is fenced while its write is still under way"
-                assert await run.result(timeout=60) == ["paid 0"]
-                types = await types_of(run)
-                assert types.index("driver_fenced") < types.index("late_result")
+    async with driven(tmp_path, lease_seconds=LEASE) as (old, runs):
+        run = await runs.start("walker", {"steps": 1, "tool": "pay", "seconds": 5.0})
+        await eventually(lambda: outside(tmp_path).count("began"))
+        old.freeze()
+        with Worker(tmp_path, lease_seconds=LEASE) as new:
+            await new.ready()
+            await eventually(lambda: held(run, "in_doubt"), 30)
+            old.wake()
+            await eventually(lambda: "was taken from this driver" in old.said, 30)
+            assert not outside(tmp_path).count("did"), "it is fenced while its write is still under way"
+            assert await run.result(timeout=60) == ["paid 0"]
+            types = await types_of(run)
+            assert types.index("driver_fenced") < types.index("late_result")
     assert set(outside(tmp_path).count("began").values()) == {1}
     assert set(outside(tmp_path).count("did").values()) == {1}
 
 
 async def test_a_probe_that_says_no_settles_nothing_while_the_old_driver_may_live(tmp_path: Path) -> None:
     """The frozen process may still perform the write when it wakes."""
-    with Worker(tmp_path, lease_seconds=LEASE) as old:
-        await old.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 1, "tool": "post", "seconds": 30})
-            await eventually(lambda: outside(tmp_path).count("began"))
-            old.freeze()
-            with Worker(tmp_path, lease_seconds=LEASE) as new:
-                await new.ready()
-                await eventually(lambda: held(run, "in_doubt"), 30)
-                assert outside(tmp_path).count("began").total() == 1
-                old.kill()
-                [need] = (await run.view()).needs
-                assert await run.resolve(need.call, need.choices[2])  # check again: now it is known to be dead
-                await eventually(lambda: outside(tmp_path).count("began").total() == 2, 30)
-                assert len(outside(tmp_path).count("began")) == 1, "the same key"
+    async with driven(tmp_path, lease_seconds=LEASE) as (old, runs):
+        run = await runs.start("walker", {"steps": 1, "tool": "post", "seconds": 30})
+        await eventually(lambda: outside(tmp_path).count("began"))
+        old.freeze()
+        with Worker(tmp_path, lease_seconds=LEASE) as new:
+            await new.ready()
+            await eventually(lambda: held(run, "in_doubt"), 30)
+            assert outside(tmp_path).count("began").total() == 1
+            old.kill()
+            [need] = (await run.view()).needs
+            assert await run.resolve(need.call, need.choices[2])  # check again: now it is known to be dead
+            await eventually(lambda: outside(tmp_path).count("began").total() == 2, 30)
+            assert len(outside(tmp_path).count("began")) == 1, "the same key"
 
 
 async def test_a_cancel_settles_while_the_driver_is_frozen(tmp_path: Path) -> None:
-    with Worker(tmp_path, lease_seconds=LEASE) as old:
-        await old.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 2, "tool": "post", "seconds": 1.0})
-            await eventually(lambda: outside(tmp_path).count("began"))
-            old.freeze()
-            with Worker(tmp_path, lease_seconds=LEASE) as new:
-                await new.ready()
-                answer = await run.cancel()
-                assert answer
-                assert [c.tool for c in answer.in_flight] == ["post"]
-                receipt = await run.settled(timeout=30)
-                assert receipt.status == "cancelled"
-                assert [u.call.tool for u in receipt.undone] == ["post"]
-                old.wake()
-                await eventually(lambda: "was taken from this driver" in old.said, 30)
-                await asyncio.sleep(0.3)
-                assert outside(tmp_path).count("began").total() == 1
-                assert (await run.view()).status == "cancelled"
+    async with driven(tmp_path, lease_seconds=LEASE) as (old, runs):
+        run = await runs.start("walker", {"steps": 2, "tool": "post", "seconds": 1.0})
+        await eventually(lambda: outside(tmp_path).count("began"))
+        old.freeze()
+        with Worker(tmp_path, lease_seconds=LEASE) as new:
+            await new.ready()
+            answer = await run.cancel()
+            assert answer
+            assert [c.tool for c in answer.in_flight] == ["post"]
+            receipt = await run.settled(timeout=30)
+            assert receipt.status == "cancelled"
+            assert [u.call.tool for u in receipt.undone] == ["post"]
+            old.wake()
+            await eventually(lambda: "was taken from this driver" in old.said, 30)
+            await asyncio.sleep(0.3)
+            assert outside(tmp_path).count("began").total() == 1
+            assert (await run.view()).status == "cancelled"
 
 
 # --- frozen inside a commit: SQLite's lock is held by somebody who does not move ------------------------------
 
 
+async def freeze_in_a_commit(worker: Worker, run: Handle[Any]) -> None:
+    await eventually(lambda: at_step(run, 2), 30)
+    await worker.ask("freeze")
+    await eventually(lambda: worker.frozen, 30)
+
+
 async def test_a_verb_on_a_locked_store_says_by_whom_within_two_seconds_and_works_later(tmp_path: Path) -> None:
-    with Worker(tmp_path, lease_seconds=LEASE) as worker:
-        await worker.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 300})
-            await eventually(lambda: _step(run, 2), 30)
-            await worker.ask("freeze")
-            await eventually(lambda: worker.frozen, 30)
-            assert (await run.view()).status == "running", "a look does not wait"
-            began = time.monotonic()
-            with pytest.raises(StoreBusy) as told:
-                await run.pause()
-            assert time.monotonic() - began < 2
-            assert told.value.pid == worker.pid
-            assert str(worker.pid) in str(told.value)
-            assert told.value.hint
-            worker.wake()
-            assert await eventually(lambda: _paused(run), 30)
-            step = (await run.settled(timeout=30)).finished_steps
-            assert (await run.view()).step == step
-            await run.cancel()
+    async with driven(tmp_path, lease_seconds=LEASE) as (worker, runs):
+        run = await runs.start("walker", {"steps": 300})
+        await freeze_in_a_commit(worker, run)
+        assert (await run.view()).status == "running", "a look does not wait"
+        began = time.monotonic()
+        with pytest.raises(StoreBusy) as told:
+            await run.pause()
+        assert time.monotonic() - began < 2
+        assert told.value.pid == worker.pid
+        assert str(worker.pid) in str(told.value)
+        assert told.value.hint
+        worker.wake()
+        assert await eventually(lambda: _paused(run), 30)
+        step = (await run.settled(timeout=30)).finished_steps
+        assert (await run.view()).step == step
+        await run.cancel()
     assert set(outside(tmp_path).count("did").values()) == {1}
 
 
@@ -144,58 +134,48 @@ async def _paused(run: Handle[Any]) -> Any:
 
 
 async def test_many_verbs_at_once_on_a_locked_store_are_all_answered_within_two_seconds(tmp_path: Path) -> None:
-    with Worker(tmp_path, lease_seconds=LEASE) as worker:
-        await worker.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 300})
-            await eventually(lambda: _step(run, 2), 30)
-            await worker.ask("freeze")
-            await eventually(lambda: worker.frozen, 30)
-            for _ in range(2):
-                began = time.monotonic()
-                verbs = [run.pause(), run.cancel(), run.redirect("x"), run.message("y"), run.resume(), run.pause()]
-                answers = await asyncio.gather(*verbs, return_exceptions=True)
-                assert time.monotonic() - began < 2
-                assert [type(a) for a in answers] == [StoreBusy] * 6
-            worker.wake()
-            assert await eventually(lambda: _paused(run), 30)
-            view = await run.view()
-            assert view.mail == (), "a verb that was not accepted has done nothing"
+    async with driven(tmp_path, lease_seconds=LEASE) as (worker, runs):
+        run = await runs.start("walker", {"steps": 300})
+        await freeze_in_a_commit(worker, run)
+        for _ in range(2):
+            began = time.monotonic()
+            verbs = [run.pause(), run.cancel(), run.redirect("x"), run.message("y"), run.resume(), run.pause()]
+            answers = await asyncio.gather(*verbs, return_exceptions=True)
+            assert time.monotonic() - began < 2
+            assert [type(a) for a in answers] == [StoreBusy] * 6
+        worker.wake()
+        assert await eventually(lambda: _paused(run), 30)
+        view = await run.view()
+        assert view.mail == (), "a verb that was not accepted has done nothing"
 
 
 async def test_a_driver_frozen_in_a_commit_is_replaced_as_soon_as_it_is_killed(tmp_path: Path) -> None:
-    with Worker(tmp_path, lease_seconds=3600) as old:
-        await old.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 60})
-            await eventually(lambda: _step(run, 2), 30)
-            await old.ask("freeze")
-            await eventually(lambda: old.frozen, 30)
-            old.kill()
-            with Worker(tmp_path, lease_seconds=3600) as new:
-                await new.ready()
-                assert await run.result(timeout=60) == [f"posted {n}" for n in range(60)]
+    async with driven(tmp_path, lease_seconds=3600) as (old, runs):
+        run = await runs.start("walker", {"steps": 60})
+        await freeze_in_a_commit(old, run)
+        old.kill()
+        with Worker(tmp_path, lease_seconds=3600) as new:
+            await new.ready()
+            assert await run.result(timeout=60) == [f"posted {n}" for n in range(60)]
     did = outside(tmp_path).count("did")
     assert len(did) == 60
     assert set(did.values()) == {1}
 
 
 async def test_a_driver_that_wakes_in_its_commit_repeats_nothing_whoever_goes_on(tmp_path: Path) -> None:
-    with Worker(tmp_path, lease_seconds=LEASE) as old:
-        await old.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 900})  # it is not at its end before the other has started
-            await eventually(lambda: _step(run, 2), 30)
-            with Worker(tmp_path, lease_seconds=LEASE) as new:
-                await new.ready()
-                await old.ask("freeze")
-                await eventually(lambda: old.frozen, 30)
-                await asyncio.sleep(2 * LEASE)
-                old.wake()
-                step = (await run.view()).step
-                await eventually(lambda: _step(run, step + 20), 60)
-                await eventually(lambda: _cancelled(run), 30)
-                receipt = await run.settled(timeout=60)
+    async with driven(tmp_path, lease_seconds=LEASE) as (old, runs):
+        run = await runs.start("walker", {"steps": 900})  # it is not at its end before the other has started
+        await eventually(lambda: at_step(run, 2), 30)
+        with Worker(tmp_path, lease_seconds=LEASE) as new:
+            await new.ready()
+            await old.ask("freeze")
+            await eventually(lambda: old.frozen, 30)
+            await asyncio.sleep(2 * LEASE)
+            old.wake()
+            step = (await run.view()).step
+            await eventually(lambda: at_step(run, step + 20), 60)
+            await eventually(lambda: _cancelled(run), 30)
+            receipt = await run.settled(timeout=60)
     did = outside(tmp_path).count("did")
     assert len(did) >= receipt.finished_steps > step
     assert set(did.values()) == {1}

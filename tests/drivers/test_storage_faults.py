@@ -11,14 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.drivers.workers import Worker, attached, need, outside
+from tests.drivers.workers import Worker, at_step, attached, driven, need, outside
 from tests.helpers import eventually
 
-from standfast import Handle, Runtime, StoreFailed
-
-
-async def _step(run: Handle[Any], step: int) -> bool:
-    return (await run.view()).step >= step
+from standfast import Handle, StoreFailed
 
 
 async def storage_trouble(worker: Worker, run: Handle[Any]) -> bool:
@@ -54,47 +50,41 @@ def tracing() -> None:
 @pytest.mark.usefixtures("tracing")
 @pytest.mark.parametrize("call", ["fdatasync", "pwrite64"])
 async def test_a_failing_disk_shuts_the_gate_until_it_works_again(tmp_path: Path, call: str) -> None:
-    with Worker(tmp_path) as worker:
-        await worker.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 150, "seconds": 0.005})
-            await eventually(lambda: _step(run, 3), 30)
-            with attached(worker, "-e", f"trace={call}", "-e", f"inject={call}:error=EIO"):
-                await the_gate_is_shut(worker, run, tmp_path)
-            await it_goes_on(run, tmp_path, 150)
-            view = await worker.ask(f"view {run.id}")
-            assert not view["waiting_for"]
+    async with driven(tmp_path) as (worker, runs):
+        run = await runs.start("walker", {"steps": 150, "seconds": 0.005})
+        await eventually(lambda: at_step(run, 3), 30)
+        with attached(worker, "-e", f"trace={call}", "-e", f"inject={call}:error=EIO"):
+            await the_gate_is_shut(worker, run, tmp_path)
+        await it_goes_on(run, tmp_path, 150)
+        view = await worker.ask(f"view {run.id}")
+        assert not view["waiting_for"]
 
 
 @pytest.mark.usefixtures("tracing")
 async def test_a_single_failed_sync_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """Each seventh sync fails: closed, opened again, verified, never retried in place."""
-    with Worker(tmp_path) as worker:
-        await worker.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 40, "seconds": 0.0})
-            with attached(worker, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=3+7"):
-                await it_goes_on(run, tmp_path, 40)
-            row = run._row()
-            assert runs.read(lambda tx: tx.verify(row)) == ""
+    async with driven(tmp_path) as (worker, runs):
+        run = await runs.start("walker", {"steps": 40, "seconds": 0.0})
+        with attached(worker, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=3+7"):
+            await it_goes_on(run, tmp_path, 40)
+        row = run._row()
+        assert runs.read(lambda tx: tx.verify(row)) == ""
 
 
 @pytest.mark.usefixtures("tracing")
 async def test_a_cancel_from_elsewhere_is_obeyed_while_the_drivers_disk_fails(tmp_path: Path) -> None:
-    with Worker(tmp_path) as worker:
-        await worker.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 500, "seconds": 0.005})
-            await eventually(lambda: _step(run, 3), 30)
-            with attached(worker, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"):
-                await eventually(lambda: storage_trouble(worker, run), 30)
-                assert await run.cancel()
-                began = outside(tmp_path).count("began").total()
-                await asyncio.sleep(0.5)
-                assert outside(tmp_path).count("began").total() == began
-            receipt = await run.settled(timeout=30)
-            assert receipt.status == "cancelled"
+    async with driven(tmp_path) as (worker, runs):
+        run = await runs.start("walker", {"steps": 500, "seconds": 0.005})
+        await eventually(lambda: at_step(run, 3), 30)
+        with attached(worker, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"):
+            await eventually(lambda: storage_trouble(worker, run), 30)
+            assert await run.cancel()
+            began = outside(tmp_path).count("began").total()
+            await asyncio.sleep(0.5)
             assert outside(tmp_path).count("began").total() == began
+        receipt = await run.settled(timeout=30)
+        assert receipt.status == "cancelled"
+        assert outside(tmp_path).count("began").total() == began
 
 
 # --- full --------------------------------------------------------------------------------------------------
@@ -129,32 +119,28 @@ def fill(disk: Path) -> Path:
 
 async def test_a_full_disk_shuts_the_gate_until_there_is_room_again(tmp_path: Path, small_disk: Path) -> None:
     store = small_disk / "runs.db"
-    with Worker(tmp_path, store) as worker:
-        await worker.ready()
-        async with Runtime(store, drive=False) as runs:
-            run = await runs.start("walker", {"steps": 60, "seconds": 0.005})
-            await eventually(lambda: _step(run, 3), 30)
-            filler = fill(small_disk)
-            await the_gate_is_shut(worker, run, tmp_path)
-            with pytest.raises(StoreFailed) as told:
-                await runs.start("walker", {"steps": 1}, labels={f"label{n}": "x" * 500 for n in range(50)})
-            assert "free space" in told.value.hint
-            assert (await run.view()).status == "running", "a look still works"
-            filler.unlink()
-            await it_goes_on(run, tmp_path, 60)
+    async with driven(tmp_path, store) as (worker, runs):
+        run = await runs.start("walker", {"steps": 60, "seconds": 0.005})
+        await eventually(lambda: at_step(run, 3), 30)
+        filler = fill(small_disk)
+        await the_gate_is_shut(worker, run, tmp_path)
+        with pytest.raises(StoreFailed) as told:
+            await runs.start("walker", {"steps": 1}, labels={f"label{n}": "x" * 500 for n in range(50)})
+        assert "free space" in told.value.hint
+        assert (await run.view()).status == "running", "a look still works"
+        filler.unlink()
+        await it_goes_on(run, tmp_path, 60)
 
 
 async def test_a_process_can_leave_while_its_disk_is_full_and_another_goes_on(tmp_path: Path, small_disk: Path) -> None:
     store = small_disk / "runs.db"
-    with Worker(tmp_path, store) as worker:
-        await worker.ready()
-        async with Runtime(store, drive=False) as runs:
-            run = await runs.start("walker", {"steps": 60, "seconds": 0.005})
-            await eventually(lambda: _step(run, 3), 30)
-            filler = fill(small_disk)
-            await eventually(lambda: storage_trouble(worker, run), 30)
-            await worker.leave()
-            filler.unlink()
-            with Worker(tmp_path, store) as other:
-                await other.ready()
-                await it_goes_on(run, tmp_path, 60)
+    async with driven(tmp_path, store) as (worker, runs):
+        run = await runs.start("walker", {"steps": 60, "seconds": 0.005})
+        await eventually(lambda: at_step(run, 3), 30)
+        filler = fill(small_disk)
+        await eventually(lambda: storage_trouble(worker, run), 30)
+        await worker.leave()
+        filler.unlink()
+        with Worker(tmp_path, store) as other:
+            await other.ready()
+            await it_goes_on(run, tmp_path, 60)

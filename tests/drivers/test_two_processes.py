@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.drivers.workers import Worker, outside
+from tests.drivers.workers import Worker, at_step, driven, outside
 from tests.helpers import eventually
 
 from standfast import Handle, RunCancelled, Runtime
@@ -38,38 +38,30 @@ async def test_exactly_one_process_drives_a_run(tmp_path: Path) -> None:
 
 
 async def test_a_run_can_be_started_by_name_as_soon_as_a_driver_is_there(tmp_path: Path) -> None:
-    with Worker(tmp_path) as worker:
-        await worker.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            assert await (await runs.start("walker", {"steps": 1})).result(timeout=30) == ["posted 0"]
+    async with driven(tmp_path) as (_, runs):
+        assert await (await runs.start("walker", {"steps": 1})).result(timeout=30) == ["posted 0"]
 
 
 async def test_any_process_controls_what_another_drives(tmp_path: Path) -> None:
-    with Worker(tmp_path) as worker:
-        await worker.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 400})
-            await eventually(lambda: _step(run, 2), 30)
-            assert await run.pause(by="ann")
-            await run.settled(timeout=30)
-            held = (await run.view()).step
-            count = outside(tmp_path).count("began").total()
-            await asyncio.sleep(0.2)
-            assert (await run.view()).step == held
-            assert outside(tmp_path).count("began").total() == count
-            assert await run.resume()
-            await eventually(lambda: _step(run, held + 2), 30)
-            assert await run.cancel(undo="all")
-            receipt = await run.settled(timeout=30)
-            assert {u.outcome for u in receipt.undone} == {"undone"}
-            assert receipt.calls_after_cancel == 0
+    async with driven(tmp_path) as (_, runs):
+        run = await runs.start("walker", {"steps": 400})
+        await eventually(lambda: at_step(run, 2), 30)
+        assert await run.pause(by="ann")
+        await run.settled(timeout=30)
+        held = (await run.view()).step
+        count = outside(tmp_path).count("began").total()
+        await asyncio.sleep(0.2)
+        assert (await run.view()).step == held
+        assert outside(tmp_path).count("began").total() == count
+        assert await run.resume()
+        await eventually(lambda: at_step(run, held + 2), 30)
+        assert await run.cancel(undo="all")
+        receipt = await run.settled(timeout=30)
+        assert {u.outcome for u in receipt.undone} == {"undone"}
+        assert receipt.calls_after_cancel == 0
     did, undid = outside(tmp_path).count("did"), outside(tmp_path).count("undid")
     assert set(did) <= set(undid)
     assert set(did.values()) == {1}
-
-
-async def _step(run: Handle[Any], step: int) -> bool:
-    return (await run.view()).step >= step
 
 
 async def test_a_killed_driver_is_replaced_at_once(tmp_path: Path) -> None:
@@ -78,7 +70,7 @@ async def test_a_killed_driver_is_replaced_at_once(tmp_path: Path) -> None:
         await asyncio.gather(a.ready(), b.ready())
         async with Runtime(tmp_path / "runs.db", drive=False) as runs:
             run = await runs.start("walker", {"steps": 40})
-            await eventually(lambda: _step(run, 3), 30)
+            await eventually(lambda: at_step(run, 3), 30)
             driving = {pid for _, _, _, pid in outside(tmp_path).facts()}
             (a if a.pid in driving else b).kill()
             killed = time.monotonic()
@@ -95,23 +87,21 @@ async def test_a_killed_driver_is_replaced_at_once(tmp_path: Path) -> None:
 
 async def test_a_write_in_flight_at_a_kill_is_in_doubt_and_never_repeated_blindly(tmp_path: Path) -> None:
     """R15."""
-    with Worker(tmp_path) as a:
-        await a.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 2, "tool": "pay", "seconds": 30})
-            await eventually(lambda: outside(tmp_path).count("began"))
-            a.kill()
-            with Worker(tmp_path) as b:
-                await b.ready()
-                view = await eventually(lambda: _held(run, "in_doubt"), 30)
-                [need] = view.needs
-                assert need.kind == "doubt"
-                assert not await run.resume()
-                assert outside(tmp_path).count("began").total() == 1
-                assert await run.resolve(need.call, need.choices[0].__class__("paid by hand"))
-                await eventually(lambda: _step(run, 1), 30)
-                await run.cancel()
-                await run.settled(timeout=60)
+    async with driven(tmp_path) as (a, runs):
+        run = await runs.start("walker", {"steps": 2, "tool": "pay", "seconds": 30})
+        await eventually(lambda: outside(tmp_path).count("began"))
+        a.kill()
+        with Worker(tmp_path) as b:
+            await b.ready()
+            view = await eventually(lambda: _held(run, "in_doubt"), 30)
+            [need] = view.needs
+            assert need.kind == "doubt"
+            assert not await run.resume()
+            assert outside(tmp_path).count("began").total() == 1
+            assert await run.resolve(need.call, need.choices[0].__class__("paid by hand"))
+            await eventually(lambda: at_step(run, 1), 30)
+            await run.cancel()
+            await run.settled(timeout=60)
     assert set(outside(tmp_path).count("began").values()) == {1}
 
 
@@ -125,7 +115,7 @@ async def test_old_runs_are_taken_up_on_entry(tmp_path: Path) -> None:
         with Worker(tmp_path) as a:
             await a.ready()
             slow = await runs.start("walker", {"steps": 10, "tool": "peek", "seconds": 0.05}, id="slow")
-            await eventually(lambda: _step(slow, 2), 30)
+            await eventually(lambda: at_step(slow, 2), 30)
             a.kill()
         queued = await runs.start("walker", {"steps": 2}, id="queued")
         assert (await slow.view()).status == "running"
@@ -158,20 +148,18 @@ async def test_a_cancel_of_a_dead_drivers_run_is_settled_by_the_next(tmp_path: P
 
 
 async def test_an_orderly_exit_queues_its_runs_for_others_and_repeats_nothing(tmp_path: Path) -> None:
-    with Worker(tmp_path) as a:
-        await a.ready()
-        async with Runtime(tmp_path / "runs.db", drive=False) as runs:
-            run = await runs.start("walker", {"steps": 8, "seconds": 0.2, "tool": "pay"})
-            await eventually(lambda: outside(tmp_path).count("began").total() >= 2, 30)
-            await a.leave()
-            view = await run.view()
-            assert view.status == "queued"
-            assert view.driver == ""
-            assert outside(tmp_path).count("began") == outside(tmp_path).count("did"), "a write in flight was cut"
-            with Worker(tmp_path) as b:
-                await b.ready()
-                assert await run.result(timeout=60) == [f"paid {n}" for n in range(8)]
-            assert "run_released" in await types_of(run)
+    async with driven(tmp_path) as (a, runs):
+        run = await runs.start("walker", {"steps": 8, "seconds": 0.2, "tool": "pay"})
+        await eventually(lambda: outside(tmp_path).count("began").total() >= 2, 30)
+        await a.leave()
+        view = await run.view()
+        assert view.status == "queued"
+        assert view.driver == ""
+        assert outside(tmp_path).count("began") == outside(tmp_path).count("did"), "a write in flight was cut"
+        with Worker(tmp_path) as b:
+            await b.ready()
+            assert await run.result(timeout=60) == [f"paid {n}" for n in range(8)]
+        assert "run_released" in await types_of(run)
     did = outside(tmp_path).count("began")
     assert len(did) == 8
     assert set(did.values()) == {1}

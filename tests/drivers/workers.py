@@ -8,13 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from tests.programs.outside import Outside
+
+from standfast import Handle, Runtime
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,6 +92,19 @@ class Worker:
     @property
     def said(self) -> str:
         return self.log.read_text()
+
+
+@asynccontextmanager
+async def driven(folder: Path, store: Path | None = None, **options: Any) -> AsyncIterator[tuple[Worker, Runtime]]:
+    """A worker that is ready, and the store it drives, from outside."""
+    with Worker(folder, store, **options) as worker:
+        await worker.ready()
+        async with Runtime(store or folder / "runs.db", drive=False) as runs:
+            yield worker, runs
+
+
+async def at_step(run: Handle[Any], step: int) -> bool:
+    return (await run.view()).step >= step
 
 
 def need(tool: str, usable: bool, why: str) -> None:
