@@ -126,11 +126,8 @@ async def test_a_server_is_entered_once(zoo: Zoo) -> None:
 async def test_an_answer_that_is_none_fails_the_call_and_the_run_goes_on(zoo: Zoo, call: str, said: str) -> None:
     """A write among them is not issued again: its effect is unknown."""
     zoo.mode(call={"work": call})
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("work", {"n": 1}), ("look", {"n": 2})))
-            first, second = await run.result()
+    async with zoo.raw() as server, zoo.calling(server, ("work", {"n": 1}), ("look", {"n": 2})) as run:
+        first, second = await run.result()
     assert said in first
     assert second == "did 2"
     assert [c["params"]["name"] for c in zoo.received("tools/call")] == ["work", "look"]
@@ -171,31 +168,25 @@ async def test_a_server_that_cannot_be_started_again_fails_calls_as_not_performe
 async def test_a_run_that_is_resumed_without_its_server_is_held_until_it_is_back(zoo: Zoo) -> None:
     """Nothing lost, resumable: an error that says what to do, not a difference to be accepted."""
     zoo.mode(call="hang")
-    async with zoo.raw(start_timeout=5) as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
-            await zoo.called()
-            assert await run.pause()
-            await held(run, "user")
-            zoo.mode(initialize="die")
-            pid = server.pid
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            await eventually(lambda: server.pid is None)
-            assert await run.resume()
-            assert "no licence" in (await held(run, "error")).error
-            zoo.mode()
-            assert await run.resume()
-            assert await run.result() == ["did 1"]
+    async with zoo.raw(start_timeout=5) as server, zoo.calling(server, ("look", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.pause()
+        await held(run, "user")
+        zoo.mode(initialize="die")
+        pid = server.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: server.pid is None)
+        assert await run.resume()
+        assert "no licence" in (await held(run, "error")).error
+        zoo.mode()
+        assert await run.resume()
+        assert await run.result() == ["did 1"]
 
 
 async def test_an_sdk_server_that_dies_in_mid_call_leaves_the_effect_unknown(zoo: Zoo) -> None:
-    async with zoo.sdk() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("die", {"code": 5}), ("add", {"a": 1, "b": 1})))
-            first, second = await run.result()
+    async with zoo.sdk() as server, zoo.calling(server, ("die", {"code": 5}), ("add", {"a": 1, "b": 1})) as run:
+        first, second = await run.result()
     assert first.startswith("ToolServerFailed: ")
     assert "exit code 5" in first
     assert second == 2

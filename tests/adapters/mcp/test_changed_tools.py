@@ -43,24 +43,21 @@ async def test_tools_that_changed_during_a_pause_hold_the_run_as_stale(zoo: Zoo,
     """The same process, the same server: it is asked again when a run is taken up."""
     new, told = CHANGED[how]
     zoo.mode(call="hang", tools=OLD)
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
-            await zoo.called()
-            assert await run.pause()
-            await held(run, "user")
-            zoo.mode(tools=new)
-            assert await run.resume()
-            view = await held(run, "stale")
-            assert told in view.waiting_for
-            assert len(zoo.received("tools/call")) == 1
-            assert await run.resume(accept_stale=True)
-            if how == "schema":
-                assert "'unit' is a required property" in (await held(run, "error")).error
-            else:
-                answer = (await run.result())[0]
-                assert answer == ("did 1" if how == "effect" else f"NotPerformed: {GONE}")
+    async with zoo.raw() as server, zoo.calling(server, ("look", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.pause()
+        await held(run, "user")
+        zoo.mode(tools=new)
+        assert await run.resume()
+        view = await held(run, "stale")
+        assert told in view.waiting_for
+        assert len(zoo.received("tools/call")) == 1
+        assert await run.resume(accept_stale=True)
+        if how == "schema":
+            assert "'unit' is a required property" in (await held(run, "error")).error
+        else:
+            answer = (await run.result())[0]
+            assert answer == ("did 1" if how == "effect" else f"NotPerformed: {GONE}")
 
 
 async def test_a_change_that_the_server_announces_is_seen_at_once(zoo: Zoo) -> None:
@@ -78,41 +75,35 @@ async def test_a_change_that_the_server_announces_is_seen_at_once(zoo: Zoo) -> N
 
 async def test_other_words_and_new_tools_hold_nothing(zoo: Zoo) -> None:
     zoo.mode(call="hang")
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
-            await zoo.called()
-            assert await run.pause()
-            await held(run, "user")
-            tools = [
-                {"name": "work", "inputSchema": tool("work", "n")["inputSchema"]},
-                tool("look", "n", readOnlyHint=True),
-                tool("new"),
-            ]
-            for one_of_them in tools[:2]:
-                del one_of_them["inputSchema"]["properties"]["unit"]  # type: ignore[index]
-            zoo.mode(tools=tools)
-            assert await run.resume()
-            assert await run.result() == ["did 1"]
+    async with zoo.raw() as server, zoo.calling(server, ("look", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.pause()
+        await held(run, "user")
+        tools = [
+            {"name": "work", "inputSchema": tool("work", "n")["inputSchema"]},
+            tool("look", "n", readOnlyHint=True),
+            tool("new"),
+        ]
+        for one_of_them in tools[:2]:
+            del one_of_them["inputSchema"]["properties"]["unit"]  # type: ignore[index]
+        zoo.mode(tools=tools)
+        assert await run.resume()
+        assert await run.result() == ["did 1"]
 
 
 async def test_a_server_that_ended_during_a_pause_is_started_again_and_looked_at(zoo: Zoo) -> None:
     zoo.mode(call="hang", tools=OLD)
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
-            await zoo.called()
-            assert await run.pause()
-            await held(run, "user")
-            pid = server.pid
-            assert pid is not None
-            zoo.mode(tools=CHANGED["schema"][0])
-            os.kill(pid, signal.SIGKILL)
-            await eventually(lambda: runs_no_more(pid))
-            assert await run.resume()
-            assert "tool look" in (await held(run, "stale")).waiting_for
+    async with zoo.raw() as server, zoo.calling(server, ("look", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.pause()
+        await held(run, "user")
+        pid = server.pid
+        assert pid is not None
+        zoo.mode(tools=CHANGED["schema"][0])
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: runs_no_more(pid))
+        assert await run.resume()
+        assert "tool look" in (await held(run, "stale")).waiting_for
     assert len(zoo.starts()) == 2
 
 

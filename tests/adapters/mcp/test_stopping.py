@@ -30,10 +30,8 @@ async def test_pause_reaches_the_server_and_the_read_is_repeated_on_resume(zoo: 
     """R4, R5: the cancelled request is named by its id; the server goes on living."""
     zoo.mode(call="hang")
     async with zoo.raw() as server:
-        one = caller(server)
         pid = server.pid
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
+        async with zoo.calling(server, ("look", {"n": 1})) as run:
             asked = await zoo.called()
             assert await run.pause()
             await held(run, "user")
@@ -67,34 +65,28 @@ async def test_a_real_server_stops_its_tool_at_once(zoo: Zoo) -> None:
 @pytest.mark.parametrize("cancel", ["silent", "error", "finish"])
 async def test_a_cut_read_is_aborted_however_the_server_takes_it(zoo: Zoo, cancel: str) -> None:
     zoo.mode(call="hang", cancel=cancel)
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
-            await zoo.called()
-            assert await run.cancel()
-            assert await outcomes(run) == (["aborted"], [])
+    async with zoo.raw() as server, zoo.calling(server, ("look", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.cancel()
+        assert await outcomes(run) == (["aborted"], [])
 
 
 async def test_a_read_that_nothing_stops_is_named_and_its_late_result_kept_out(zoo: Zoo) -> None:
     """R35: a server that answers neither the cancel nor a ping is still at it."""
     zoo.mode(call="hang", cancel="ignore", ping=False)
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
-            await zoo.called()
-            assert await run.cancel()
-            ended, left = await outcomes(run)
-            assert ended == ["still_running"]
-            assert any("look" in what for what in left)
-            (zoo.folder / "go").touch()
+    async with zoo.raw() as server, zoo.calling(server, ("look", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.cancel()
+        ended, left = await outcomes(run)
+        assert ended == ["still_running"]
+        assert any("look" in what for what in left)
+        (zoo.folder / "go").touch()
 
-            async def late() -> bool:
-                return any(isinstance(e, events.LateResult) for e in [e async for e in run.events()])
+        async def late() -> bool:
+            return any(isinstance(e, events.LateResult) for e in [e async for e in run.events()])
 
-            assert await eventually(late, timeout=30)
-            assert (await run.view()).status == "cancelled"
+        assert await eventually(late, timeout=30)
+        assert (await run.view()).status == "cancelled"
 
 
 async def test_code_of_ones_own_that_gives_up_a_read_tells_the_server(zoo: Zoo) -> None:
@@ -123,32 +115,26 @@ async def test_code_of_ones_own_that_gives_up_a_read_tells_the_server(zoo: Zoo) 
 async def test_pause_lets_a_write_finish(zoo: Zoo) -> None:
     """R5."""
     zoo.mode(call="hang")
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("work", {"n": 1}), ("work", {"n": 2})))
-            await zoo.called()
-            assert await run.pause()
-            assert (await run.view()).status == "pausing"
-            (zoo.folder / "go").touch()
-            await held(run, "user")
-            assert await run.resume()
-            assert await run.result() == ["late", "late"]
+    async with zoo.raw() as server, zoo.calling(server, ("work", {"n": 1}), ("work", {"n": 2})) as run:
+        await zoo.called()
+        assert await run.pause()
+        assert (await run.view()).status == "pausing"
+        (zoo.folder / "go").touch()
+        await held(run, "user")
+        assert await run.resume()
+        assert await run.result() == ["late", "late"]
     assert zoo.received("notifications/cancelled") == []
 
 
 async def test_a_write_that_is_cut_is_in_doubt_and_the_server_was_told(zoo: Zoo) -> None:
     """R6, R15."""
     zoo.mode(call="hang")
-    async with zoo.raw() as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("work", {"n": 1})))
-            asked = await zoo.called()
-            assert await run.cancel()
-            ended, _ = await outcomes(run)
-            assert ended == ["in_doubt"]
-            assert (await cancels(zoo))[0]["params"]["requestId"] == asked["id"]
+    async with zoo.raw() as server, zoo.calling(server, ("work", {"n": 1})) as run:
+        asked = await zoo.called()
+        assert await run.cancel()
+        ended, _ = await outcomes(run)
+        assert ended == ["in_doubt"]
+        assert (await cancels(zoo))[0]["params"]["requestId"] == asked["id"]
 
 
 async def test_a_write_that_ends_although_it_was_cut_is_finished(zoo: Zoo) -> None:
@@ -159,13 +145,10 @@ async def test_a_write_that_ends_although_it_was_cut_is_finished(zoo: Zoo) -> No
         results.append(p.result)
 
     zoo.mode(call="hang", cancel="finish")
-    async with zoo.raw(options={"work": {"undo": take_back}}) as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("work", {"n": 1})))
-            await zoo.called()
-            assert await run.cancel()
-            assert (await outcomes(run))[0] == ["finished"]
+    async with zoo.raw(options={"work": {"undo": take_back}}) as server, zoo.calling(server, ("work", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.cancel()
+        assert (await outcomes(run))[0] == ["finished"]
     assert results == ["finished all the same"]
 
 
@@ -177,13 +160,10 @@ async def test_a_write_with_undo_is_cut_at_once_then_undone(zoo: Zoo) -> None:
         undone.append((p.args, p.result))
 
     zoo.mode(call="hang")
-    async with zoo.raw(options={"work": {"undo": take_back}}) as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("work", {"n": 1})))
-            await zoo.called()
-            assert await run.cancel()
-            receipt = await run.settled()
+    async with zoo.raw(options={"work": {"undo": take_back}}) as server, zoo.calling(server, ("work", {"n": 1})) as run:
+        await zoo.called()
+        assert await run.cancel()
+        receipt = await run.settled()
     assert [u.outcome for u in receipt.undone] == ["undone"]
     assert undone == [({"n": 1}, None)]
     assert len(zoo.received("notifications/cancelled")) == 1
@@ -192,9 +172,7 @@ async def test_a_write_with_undo_is_cut_at_once_then_undone(zoo: Zoo) -> None:
 async def test_a_timeout_tells_the_server_too(zoo: Zoo) -> None:
     zoo.mode(call="hang")
     async with zoo.raw(timeout=1) as server:
-        one = caller(server)
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("look", {"n": 1})))
+        async with zoo.calling(server, ("look", {"n": 1})) as run:
             assert (await run.result())[0].startswith("CallTimedOut: ")
         assert len(await cancels(zoo)) == 1
 
@@ -223,10 +201,8 @@ async def test_kill_ends_a_server_that_does_not_stop_and_all_it_started(zoo: Zoo
 
 async def test_without_leave_to_kill_the_server_goes_on_and_the_write_is_in_doubt(zoo: Zoo) -> None:
     async with zoo.sdk(grace=0.4) as server:
-        one = caller(server)
         pid = server.pid
-        async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
-            run = await runs.start(one, todo(("blocking_write", {"seconds": 3})))
+        async with zoo.calling(server, ("blocking_write", {"seconds": 3})) as run:
             await zoo.logged("blocking_write tick")
             assert await run.cancel()
             assert (await outcomes(run))[0][0] in ("in_doubt", "still_running")

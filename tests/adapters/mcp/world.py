@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 from tests.helpers import eventually
 
-from standfast import Agent, CallFailed, Done, Json, Run, agent
+from standfast import Agent, CallFailed, Done, Handle, Json, Run, Runtime, agent
 from standfast.adapters import mcp
 
 SERVERS = Path(__file__).parent / "servers"
@@ -29,6 +30,13 @@ class Zoo:
 
     def raw(self, **settings: Any) -> mcp.MCPServer:
         return mcp.stdio(sys.executable, "-S", str(SERVERS / "raw.py"), str(self.folder), **settings)
+
+    @asynccontextmanager
+    async def calling(self, server: mcp.MCPServer, *calls: tuple[str, Json]) -> AsyncIterator[Handle[Any]]:
+        """A run that makes these calls, one a step."""
+        one = caller(server)
+        async with Runtime(self.folder / "runs.db", agents=[one]) as runs:
+            yield await runs.start(one, todo(*calls))
 
     # --- what the servers did --------------------------------------------------------------------------
 
