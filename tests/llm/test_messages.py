@@ -12,7 +12,7 @@ from tests.helpers import eventually, held
 
 from standfast import LLMAgent, Runtime, models, tool
 from standfast.models import use
-from standfast.testing import lab
+from standfast.testing import Lab, lab
 
 
 class Found(BaseModel):
@@ -57,12 +57,27 @@ async def replies(run: Any) -> list[Any]:
     return [e async for e in run.events() if e.type == "replied"]
 
 
+async def digging(runs: Lab, one: Any, task: str) -> Any:
+    """A run in the middle of its first dig."""
+    run = await runs.start(one, task)
+    await asyncio.wait_for(world.begun.get(), 10)
+    return run
+
+
+async def digging_coal_for_a_message(runs: Lab, one: Any) -> Any:
+    """A run that has put its gold on hold."""
+    run = await digging(runs, one, "Dig gold.")
+    await run.message("Coal, please")
+    world.doors["gold"].set()
+    assert await asyncio.wait_for(world.begun.get(), 10) == "coal"
+    return run
+
+
 async def test_a_message_is_answered_after_the_step_and_the_task_goes_on_aloud() -> None:
     """R19, R20, R22"""
     one = agent_of(PLAN, use("dig", what="gold"), "Nearly there.", "All done.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig and write.")
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging(runs, one, "Dig and write.")
         answer = await run.message("How far are you?", by="ann")
         assert answer and "after this step" in answer.note
         world.doors["gold"].set()
@@ -97,8 +112,7 @@ async def test_a_message_for_now_cuts_the_model_and_is_answered_first() -> None:
 async def test_a_message_for_now_among_tools_leaves_each_with_a_truthful_result() -> None:
     one = agent_of(use("dig", what="gold"), "Here I am.", use("dig", what="gold"), "Done.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig.")
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging(runs, one, "Dig.")
         await run.message("Where are you?", when="now")
         await eventually(lambda: _replied(run))
         await asyncio.wait_for(world.begun.get(), 10)
@@ -113,8 +127,7 @@ async def test_a_message_for_later_is_answered_before_the_end() -> None:
     """R22: it is neither dropped nor does it change the result."""
     one = agent_of(use("dig", what="gold"), "Found it.", "You are welcome.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig.")
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging(runs, one, "Dig.")
         answer = await run.message("Thank you", when="later")
         assert answer.note.startswith("later: when nothing else is on the stack")
         world.doors["gold"].set()
@@ -137,8 +150,7 @@ async def test_a_message_without_words_is_answered_like_any_other(text: str) -> 
     """R22: it may carry data; it must not stand in the way of the run."""
     one = agent_of(use("dig", what="gold"), "Seen.", "All done.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig.")
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging(runs, one, "Dig.")
         await run.message(text, data={"file": 7})
         world.doors["gold"].set()
         assert await run.result(timeout=10) == "All done."
@@ -149,8 +161,7 @@ async def test_a_message_that_was_put_on_hold_for_the_task_is_answered_after_it(
     """R22: the task's end does not leave it behind."""
     one = agent_of(use("dig", what="gold"), use("dig", what="silver"), "All done.", "Nearly there.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig.")
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging(runs, one, "Dig.")
         await run.message("How far are you?")
         world.doors["gold"].set()
         await asyncio.wait_for(world.begun.get(), 10)
@@ -175,11 +186,7 @@ async def test_what_is_on_hold_is_named_by_the_runtime_in_the_reply() -> None:
     """R22: never left to the model."""
     one = agent_of(use("dig", what="gold"), ("Wait.", use("dig", what="coal")), "Now.", "Next.", "Done.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig gold.")
-        await asyncio.wait_for(world.begun.get(), 10)
-        await run.message("Coal, please")
-        world.doors["gold"].set()
-        assert await asyncio.wait_for(world.begun.get(), 10) == "coal"
+        run = await digging_coal_for_a_message(runs, one)
         await run.message("Now what?", when="now")
         await eventually(lambda: _replied(run))
         world.doors["coal"].set()
@@ -196,8 +203,7 @@ async def test_a_full_stack_holds_a_message_and_gives_it_later() -> None:
     """R21, R22"""
     one = LLMAgent("digger", model=models.scripted(use("dig", what="gold"), "Done.", "Yes?"), tools=[dig], max_frames=1)
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig.")
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging(runs, one, "Dig.")
         answer = await run.message("Hello?")
         assert "the stack is full (1 of 1)" in answer.note
         world.doors["gold"].set()
@@ -210,8 +216,7 @@ async def test_a_redirect_that_begins_the_task_again_leaves_room_for_the_message
     model = models.scripted(use("dig", what="gold"), "Nearly there.", "All done.")
     one = LLMAgent("digger", model=model, tools=[dig], max_frames=1)
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig.")
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging(runs, one, "Dig.")
         await run.pause()
         await held(run, "user")
         await run.abandon("Dig.", "no more of it")
@@ -226,11 +231,7 @@ async def test_a_frame_that_was_held_too_long_comes_back_as_a_reconstruction() -
     """R21"""
     one = agent_of(use("dig", what="gold"), use("dig", what="coal"), "Coal is there.", "Done.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig gold.")
-        await asyncio.wait_for(world.begun.get(), 10)
-        await run.message("Coal, please")
-        world.doors["gold"].set()
-        assert await asyncio.wait_for(world.begun.get(), 10) == "coal"
+        run = await digging_coal_for_a_message(runs, one)
         await runs.clock.advance(3600)
         world.doors["coal"].set()
         await run.result(timeout=10)
@@ -242,11 +243,7 @@ async def test_a_person_gives_a_thought_up_and_the_model_is_told() -> None:
     """R22"""
     one = agent_of(use("dig", what="gold"), use("dig", what="coal"), "Back at it.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig gold.")
-        await asyncio.wait_for(world.begun.get(), 10)
-        await run.message("Coal, please")
-        world.doors["gold"].set()
-        assert await asyncio.wait_for(world.begun.get(), 10) == "coal"
+        run = await digging_coal_for_a_message(runs, one)
         await run.pause()
         await held(run, "user")
         assert [f["goal"] for f in (await run.view()).frames] == ["Dig gold.", "Coal, please"]
@@ -263,8 +260,7 @@ async def test_messages_survive_kill_9_at_every_point() -> None:
     for point in ("admitted", "performed", "recorded"):
         vars(world).update(vars(World()))
         async with lab([one]) as runs:
-            run = await runs.start(one, "Dig.")
-            await asyncio.wait_for(world.begun.get(), 10)
+            run = await digging(runs, one, "Dig.")
             await run.message("Hello?")
             world.doors["gold"].set()
             await runs.until(run, call="scripted", point=point)  # type: ignore[arg-type]
@@ -277,11 +273,7 @@ async def test_what_frames_on_hold_cost_is_shown() -> None:
     """R23"""
     one = agent_of(use("dig", what="gold"), use("dig", what="coal"), "Coal.", "Done.")
     async with lab([one]) as runs:
-        run = await runs.start(one, "Dig gold.")
-        await asyncio.wait_for(world.begun.get(), 10)
-        await run.message("Coal, please")
-        world.doors["gold"].set()
-        await asyncio.wait_for(world.begun.get(), 10)
+        run = await digging_coal_for_a_message(runs, one)
         task, _ = (await run.view()).frames
         assert task["status"] == "held" and task["tokens"] > 0
         await run.cancel()
