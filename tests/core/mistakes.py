@@ -10,6 +10,7 @@ from tests.helpers import eventually
 
 from standfast import (
     Done,
+    Idle,
     Run,
     StandfastError,
     agent,
@@ -42,6 +43,11 @@ async def act(what: str) -> str:
 @agent("simple")
 async def simple(run: Run[Plain]) -> Done[int]:
     return Done(run.state.n + await run.call(look(1)))
+
+
+@agent("waits")
+async def waits(run: Run[Plain]) -> Done[int] | Idle:
+    return Idle()
 
 
 def helpful(error: StandfastError, *words: str) -> None:

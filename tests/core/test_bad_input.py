@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.mistakes import Other, Plain, held_by, helpful, simple
+from tests.core.mistakes import Other, Plain, held_by, helpful, simple, waits
 from tests.helpers import eventually
 
 from standfast import (
@@ -131,13 +131,8 @@ async def test_an_edit_that_does_not_validate_changes_nothing() -> None:
 
 async def test_an_edit_with_a_field_that_is_not_there_is_refused() -> None:
     """A misspelt field would otherwise be dropped in silence."""
-
-    @agent("held")
-    async def held(run: Run[Plain]) -> Done[int] | Idle:
-        return Idle()
-
-    async with lab([held]) as runs:
-        run = await runs.start(held, Plain())
+    async with lab([waits]) as runs:
+        run = await runs.start(waits, Plain())
         await held_by(run, "waiting")
         with pytest.raises(WrongState) as caught:
             await run.edit({"nn": 3})
@@ -200,12 +195,8 @@ def test_undo_on_a_tool_without_effect(effect: Any) -> None:
     ],
 )
 async def test_arguments_of_a_verb_that_make_no_sense(wrong: Any) -> None:
-    @agent("held")
-    async def held(run: Run[Plain]) -> Done[int] | Idle:
-        return Idle()
-
-    async with lab([held]) as runs:
-        run = await runs.start(held, Plain())
+    async with lab([waits]) as runs:
+        run = await runs.start(waits, Plain())
         view = await held_by(run, "waiting")
         with pytest.raises(StandfastError) as caught:
             await wrong(run)
@@ -214,12 +205,8 @@ async def test_arguments_of_a_verb_that_make_no_sense(wrong: Any) -> None:
 
 
 async def test_a_step_that_does_not_exist_is_refused_not_an_error() -> None:
-    @agent("held")
-    async def held(run: Run[Plain]) -> Done[int] | Idle:
-        return Idle()
-
-    async with lab([held]) as runs:
-        run = await runs.start(held, Plain())
+    async with lab([waits]) as runs:
+        run = await runs.start(waits, Plain())
         await held_by(run, "waiting")
         for to in (99, -1, "no-such-item"):
             assert isinstance(await run.rewind(to), Refused)

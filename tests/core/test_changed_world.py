@@ -92,15 +92,22 @@ async def buyer(run: Run[Order]) -> Done[int] | None:
 async def paused_thinking(runs: Runtime, about: Any = buyer, state: Any = None) -> Any:
     """A run that has seen price and stock, held in mid-thought."""
     run = await runs.start(about, state or Order())
+    await pause_in_mid_thought(run)
+    return run
 
-    async def thinking() -> bool:
-        return any(c.tool == "think" for c in (await run.view()).in_flight)
 
-    await eventually(thinking)
+async def pause_in_mid_thought(run: Any) -> None:
+    await thinking(run)
     await run.pause()
     await status_is(run, "paused")
     world.door.set()
-    return run
+
+
+async def thinking(run: Any) -> None:
+    async def look() -> bool:
+        return any(c.tool == "think" for c in (await run.view()).in_flight)
+
+    await eventually(look)
 
 
 async def held_as_stale(run: Any) -> RunView:
@@ -152,14 +159,7 @@ async def test_accepting_goes_on_and_takes_the_world_as_it_is() -> None:
         go_on = view.needs[0].choices[0]
         assert await run.choose(view.needs[0], go_on)
         await status_is(run, "running")
-
-        async def thinking() -> bool:
-            return any(c.tool == "think" for c in (await run.view()).in_flight)
-
-        await eventually(thinking)
-        await run.pause()
-        await status_is(run, "paused")
-        world.door.set()
+        await pause_in_mid_thought(run)
         assert await run.resume()
         assert await run.result(timeout=20) == 10
 
@@ -172,14 +172,7 @@ async def test_accepting_beforehand_covers_what_is_found_at_this_resume_only() -
         world.door.clear()
         assert await run.resume(accept_stale=True)
         await status_is(run, "running")
-
-        async def thinking() -> bool:
-            return any(c.tool == "think" for c in (await run.view()).in_flight)
-
-        await eventually(thinking)
-        await run.pause()
-        await status_is(run, "paused")
-        world.door.set()
+        await pause_in_mid_thought(run)
         world.price = 13
         text = (await held_as_stale(run)).waiting_for
         assert "12" in text
@@ -193,11 +186,7 @@ async def test_accepting_once_does_not_cover_what_is_found_after_a_crash() -> No
         world.price = 12
         world.door.clear()
         assert await run.resume(accept_stale=True)
-
-        async def thinking() -> bool:
-            return any(c.tool == "think" for c in (await run.view()).in_flight)
-
-        await eventually(thinking)
+        await thinking(run)
         world.price = 13
         await runs.crash()
         view = await status_is(run, "paused")

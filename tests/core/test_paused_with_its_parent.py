@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 from tests.helpers import eventually, held
 
-from standfast import Done, Handle, Run, agent, ask, child, tool
+from standfast import Agent, Done, Handle, Need, Run, agent, ask, child, tool
 from standfast.testing import Lab, lab
 
 
@@ -53,11 +53,17 @@ async def _statuses(runs: Lab) -> dict[str, str]:
     return {view.agent: view.status for view in await runs.list()}
 
 
+async def _writing(runs: Lab, family: Agent[Part, str]) -> Handle[Any]:
+    """A run with a write in flight, its own or a descendant's."""
+    run = await runs.start(family, Part(name="a"))
+    await slow.begun.wait()
+    return run
+
+
 async def test_a_parent_is_paused_only_when_its_child_is() -> None:
     """R3: the child's write may finish, and the parent says what it waits for."""
     async with lab([boss, worker]) as runs:
-        run = await runs.start(boss, Part(name="a"))
-        await slow.begun.wait()
+        run = await _writing(runs, boss)
         assert await run.pause()
         with pytest.raises(TimeoutError):
             await run.settled(timeout=0.5)
@@ -72,8 +78,7 @@ async def test_a_parent_is_paused_only_when_its_child_is() -> None:
 async def test_a_resume_during_the_pause_reaches_the_child_too() -> None:
     """R4: taken at settle, by the parent and by the child that was paused with it."""
     async with lab([boss, worker]) as runs:
-        run = await runs.start(boss, Part(name="a"))
-        await slow.begun.wait()
+        run = await _writing(runs, boss)
         assert await run.pause()
         assert await run.resume()
         slow.may_end.set()
@@ -96,8 +101,7 @@ async def chief(run: Run[Part]) -> Done[str]:
 async def test_a_child_that_is_held_in_between_goes_on_with_its_parent() -> None:
     """R4: also when the child had more to do."""
     async with lab([chief, two_steps]) as runs:
-        run = await runs.start(chief, Part(name="a"))
-        await slow.begun.wait()
+        run = await _writing(runs, chief)
         assert await run.pause()
         slow.may_end.set()
         await run.settled()
@@ -129,14 +133,19 @@ async def _run_of(runs: Lab, name: str) -> Handle[Any]:
     return found
 
 
+async def _paused_while_its_child_asks(runs: Lab) -> tuple[Handle[Any], Handle[Any], Need]:
+    run = await runs.start(head, Part(name="a"))
+    kid = await _run_of(runs, "asker")
+    (question,) = (await held(kid, "asks")).needs
+    assert await run.pause()
+    await held(run, "user")
+    return run, kid, question
+
+
 async def test_a_child_that_asks_is_paused_with_its_parent_too() -> None:
     """R3: an answer does not let it go on under a paused parent; the resume of the parent does."""
     async with lab([head, asker]) as runs:
-        run = await runs.start(head, Part(name="a"))
-        kid = await _run_of(runs, "asker")
-        (question,) = (await held(kid, "asks")).needs
-        assert await run.pause()
-        await held(run, "user")
+        run, kid, question = await _paused_while_its_child_asks(runs)
         await held(kid, "asks", "user")
         assert await kid.answer(question.call, "x")
         await held(kid, "user")
@@ -147,11 +156,7 @@ async def test_a_child_that_asks_is_paused_with_its_parent_too() -> None:
 async def test_the_resume_of_a_parent_leaves_the_question_of_its_child() -> None:
     """R4: only what the parent's pause held is lifted."""
     async with lab([head, asker]) as runs:
-        run = await runs.start(head, Part(name="a"))
-        kid = await _run_of(runs, "asker")
-        (question,) = (await held(kid, "asks")).needs
-        assert await run.pause()
-        await held(run, "user")
+        run, kid, question = await _paused_while_its_child_asks(runs)
         assert await run.resume()
         await held(kid, "asks")
         assert await kid.answer(question.call, "y")
@@ -161,8 +166,7 @@ async def test_the_resume_of_a_parent_leaves_the_question_of_its_child() -> None
 async def test_a_pause_reaches_what_goes_on_below_a_paused_child() -> None:
     """R3: every live descendant, whatever holds those between."""
     async with lab([top, boss, worker]) as runs:
-        run = await runs.start(top, Part(name="a"))
-        await slow.begun.wait()
+        run = await _writing(runs, top)
         middle, low = await _run_of(runs, "boss"), await _run_of(runs, "worker")
         assert await middle.pause()
         assert await low.resume()
@@ -180,8 +184,7 @@ async def test_a_pause_reaches_what_goes_on_below_a_paused_child() -> None:
 async def test_a_pause_of_the_child_alone_outlives_that_of_its_parent(before: bool) -> None:
     """R4: whether it came before the parent's pause or after it."""
     async with lab([chief, two_steps]) as runs:
-        run = await runs.start(chief, Part(name="a"))
-        await slow.begun.wait()
+        run = await _writing(runs, chief)
         kid = await _run_of(runs, "two_steps")
         for one in (kid, run) if before else (run, kid):
             assert await one.pause(reason=f"{before}")
@@ -197,8 +200,7 @@ async def test_a_pause_of_the_child_alone_outlives_that_of_its_parent(before: bo
 async def test_a_second_pause_of_the_parent_takes_back_the_resume_of_the_child() -> None:
     """R3: the last word counts for the whole family."""
     async with lab([chief, two_steps]) as runs:
-        run = await runs.start(chief, Part(name="a"))
-        await slow.begun.wait()
+        run = await _writing(runs, chief)
         assert await run.pause()
         assert await run.resume()
         assert await run.pause()

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.mistakes import Plain, act, held_by, helpful, simple
+from tests.core.mistakes import Plain, act, held_by, helpful, simple, waits
 from tests.helpers import eventually
 
 from standfast import (
     Budget,
     Done,
-    Idle,
     Misuse,
     Run,
     RunCancelled,
@@ -35,11 +34,6 @@ from standfast.testing import lab
 
 LONE = "\ud800"
 SOON = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
-
-
-@agent("waits")
-async def waits(run: Run[Plain]) -> Done[int] | Idle:
-    return Idle()
 
 
 @pytest.mark.parametrize(
