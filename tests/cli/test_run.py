@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pexpect
 import pytest
@@ -152,51 +153,35 @@ def test_an_error_holds_the_run_and_says_what_it_was(tmp_path: Path) -> None:
     assert "ValueError: no such luck" in done.stdout
 
 
-def test_a_run_that_is_cancelled_elsewhere_ends_with_its_receipt(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "standfast.cli",
-        "run",
-        f"{AGENTS}:steps",
-        "--state",
-        '{"seconds": 60}',
-        "--id",
-        "x",
-    ]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+@contextmanager
+def reading_aloud(folder: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """`standfast run` of a long run x, which has begun to speak, and what it says from there."""
+    words = ("run", f"{AGENTS}:steps", "--state", '{"seconds": 60}', "--id", "x")
+    command = [sys.executable, "-m", "standfast.cli", *words]
+    with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             while "one two" not in process.stdout.readline():
                 assert process.poll() is None
-            standfast_process("cancel", "x", "--reason", "elsewhere", cwd=tmp_path)
-            said = process.stdout.read()
-            assert process.wait(LONG) == 7
+            yield process, process.stdout
         finally:
             process.kill()
+
+
+def test_a_run_that_is_cancelled_elsewhere_ends_with_its_receipt(tmp_path: Path) -> None:
+    with reading_aloud(tmp_path) as (process, words):
+        standfast_process("cancel", "x", "--reason", "elsewhere", cwd=tmp_path)
+        said = words.read()
+        assert process.wait(LONG) == 7
     assert "receipt of x: cancelled" in said
     assert "elsewhere" in said
 
 
 def test_a_killed_driver_is_named_by_the_doctor_and_the_run_goes_on(tmp_path: Path) -> None:
     """R2: kill -9 loses nothing; the next driver takes the run up."""
-    command = [
-        sys.executable,
-        "-m",
-        "standfast.cli",
-        "run",
-        f"{AGENTS}:steps",
-        "--state",
-        '{"seconds": 60}',
-        "--id",
-        "x",
-    ]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        while "one two" not in process.stdout.readline():
-            assert process.poll() is None
+    with reading_aloud(tmp_path) as (process, words):
         process.send_signal(signal.SIGKILL)
-        process.stdout.read()
+        words.read()
     doctor = standfast_process("doctor", cwd=tmp_path)
     assert doctor.returncode == 1
     assert f"pid {process.pid} is dead" in doctor.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,18 @@ async def slow(runs: Runtime, **more: Any) -> Any:
 
     await eventually(reading, LONG)
     return run
+
+
+@asynccontextmanager
+async def slow_on_screen(
+    runs: Runtime, watching: Watching, size: tuple[int, int] = SIZE
+) -> AsyncIterator[tuple[Any, WatchApp, Pilot[Any]]]:
+    """A run that reads aloud, and the screen that shows it running."""
+    run = await slow(runs)
+    app = watching(run.id)
+    async with app.run_test(size=size) as pilot:
+        await shown(pilot, app, "running")
+        yield run, app, pilot
 
 
 async def so_far(run: Any) -> AsyncIterator[Any]:

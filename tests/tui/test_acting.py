@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tui.looking import LONG, SIZE, Watching, notice, shown, slow, so_far, text, until
+from tests.tui.looking import LONG, Watching, notice, shown, slow_on_screen, so_far, text, until
 from textual.widgets import Button, Input, Select, Static, TextArea
 
 from standfast import Budget, Runtime
@@ -21,10 +21,7 @@ TALL = (100, 40)
 
 async def test_take_over_perform_a_tool_and_hand_back(runs: Runtime, watching: Watching) -> None:
     """R24: t, u, t; the form is made of the tool's schema, and what came of it is said."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=TALL) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching, TALL) as (run, app, pilot):
         await pilot.press("u")
         await until(pilot, lambda: "take the run over first" in notice(app))
         await pilot.press("t")
@@ -52,10 +49,7 @@ async def test_take_over_perform_a_tool_and_hand_back(runs: Runtime, watching: W
 
 async def test_suspicious_output_is_marked_where_the_screen_was(runs: Runtime, watching: Watching) -> None:
     """R30, R31: S twice; the mark is in the receipt, in the transcript, and on the screen."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=TALL) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching, TALL) as (run, app, pilot):
         await until(pilot, lambda: "Instruction: Read it aloud." in text(app, "#output-text"))
         await pilot.press("S")
         await until(pilot, lambda: "press S again" in str(app.screen.query_one("#cancel", Button).label))
@@ -71,10 +65,7 @@ async def test_suspicious_output_is_marked_where_the_screen_was(runs: Runtime, w
 
 
 async def test_x_then_shift_s_is_not_twice_the_same_key(runs: Runtime, watching: Watching) -> None:
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching) as (run, _, pilot):
         await pilot.press("x", "S")
         await pilot.pause(0.3)
     assert (await run.view()).status == "running"
@@ -82,10 +73,7 @@ async def test_x_then_shift_s_is_not_twice_the_same_key(runs: Runtime, watching:
 
 async def test_a_click_is_a_button_and_a_key_is_a_key(runs: Runtime, watching: Watching) -> None:
     """R31"""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching) as (run, app, pilot):
         await pilot.press("p")
         await shown(pilot, app, "paused (user)")
         await pilot.click("#cancel")
@@ -126,10 +114,7 @@ async def test_from_a_step_on_a_run_is_forked_or_run_with_another_state(runs: Ru
 
 async def test_a_run_is_undone_back_to_a_step(runs: Runtime, watching: Watching) -> None:
     """R29"""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=TALL) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching, TALL) as (run, app, pilot):
         await pilot.press("f")
         await until(pilot, lambda: isinstance(app.screen, StepDialog))
         app.screen.query_one("#step", Input).value = "0"
@@ -178,10 +163,7 @@ async def test_a_cap_is_raised_in_its_dialog(runs: Runtime, watching: Watching) 
 
 async def test_the_plan_shows_what_effects_each_line_had(runs: Runtime, watching: Watching) -> None:
     """R14, R26: and what was undone of them."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=TALL) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching, TALL) as (_, app, pilot):
         lines = await until(pilot, lambda: "write" in text(app, "#plan-text") and text(app, "#plan-text").splitlines())
         at = next(n for n, line in enumerate(lines) if "Write a draft" in line)
         assert lines[at + 1].split() == ["write"]
@@ -194,10 +176,7 @@ async def test_the_plan_shows_what_effects_each_line_had(runs: Runtime, watching
 
 async def test_steps_calls_and_pauses_are_bars_over_time(runs: Runtime, watching: Watching) -> None:
     """R26: key 8."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=TALL) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching, TALL) as (_, app, pilot):
         await pilot.press("p")
         await shown(pilot, app, "paused")
         await pilot.press("8")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.helpers import eventually
-from tests.tui.looking import LONG, Watching, bar, form_with, needing, notice, slow, so_far, text, until
+from tests.tui.looking import LONG, Watching, form_with, needing, notice, shown, slow, so_far, text, until
+from textual.pilot import Pilot
 from textual.widgets import Checkbox, DataTable, Input, Select, TextArea
 
 from standfast import Runtime
+from standfast.tui.app import WatchApp
+from standfast.tui.forms import SchemaForm
 from standfast.tui.run_screen import RunScreen
 from standfast.tui.runs_screen import RunsScreen
 from standfast.tui.starting import StartDialog
@@ -83,16 +86,21 @@ async def test_the_list_shows_only_what_is_asked_for(runs: Runtime, watching: Wa
             assert f"only {typed}" in text(app, "#headline")
 
 
+async def new_run_form(pilot: Pilot[Any], app: WatchApp, agent: str, first: str) -> SchemaForm:
+    """The form for a new run of this agent, once its first field is there."""
+    await until(pilot, lambda: isinstance(app.screen, RunsScreen))
+    await pilot.press("n")
+    await until(pilot, lambda: isinstance(app.screen, StartDialog))
+    choice: Any = app.screen.query_one("#agent", Select)
+    choice.value = agent
+    return await form_with(pilot, app, first)
+
+
 async def test_a_new_run_is_started_from_a_form_of_its_state(runs: Runtime, watching: Watching) -> None:
     """R26: the fields of the agent's schema; what is wrong is said and nothing is sent."""
     app = watching()
     async with app.run_test(size=(100, 40)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunsScreen))
-        await pilot.press("n")
-        await until(pilot, lambda: isinstance(app.screen, StartDialog))
-        agent: Any = app.screen.query_one("#agent", Select)
-        agent.value = "painter"
-        form = await form_with(pilot, app, "colour")
+        form = await new_run_form(pilot, app, "painter", "colour")
         kinds = [field.kind for field in form.fields]
         assert kinds == ["text", "integer", "boolean", "lines", "choice"]
         form.query_one("#field-1", Input).value = "many"
@@ -118,15 +126,10 @@ async def test_a_new_run_is_started_from_a_form_of_its_state(runs: Runtime, watc
 async def test_an_agent_that_takes_a_text_is_given_one(runs: Runtime, watching: Watching) -> None:
     app = watching()
     async with app.run_test(size=(100, 40)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunsScreen))
-        await pilot.press("n")
-        await until(pilot, lambda: isinstance(app.screen, StartDialog))
-        agent: Any = app.screen.query_one("#agent", Select)
-        agent.value = "teller"
-        form = await form_with(pilot, app, "task")
+        form = await new_run_form(pilot, app, "teller", "task")
         form.query_one("#field-0", TextArea).load_text("Tell me a story")
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "done" in bar(app))
+        await shown(pilot, app, "done")
     [view] = await runs.list(agent="teller")
     assert (await runs.handle(view.id).state()).task == "Tell me a story"
 

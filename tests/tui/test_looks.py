@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.helpers import eventually
-from tests.tui.looking import LONG, Watching, bar, needing, notice, shot, shown, slow, text, until
+from tests.tui.looking import LONG, Watching, bar, needing, notice, shot, shown, slow, slow_on_screen, text, until
 from textual.pilot import Pilot
 from textual.widgets import Button, DataTable
 
@@ -51,10 +51,7 @@ async def light(pilot: Pilot[Any], app: WatchApp, wanted: str) -> None:
 async def test_a_run_in_every_state(runs: Runtime, watching: Watching, width: str, shade: str) -> None:
     """R25, R27: running, paused, each pane, redirecting, cancelled: the bar is whole in all of them."""
     size, tail = SIZES[width], f"{width}-{shade}"
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=size) as pilot:
-        await shown(pilot, app, "running")
+    async with slow_on_screen(runs, watching, size) as (_, app, pilot):
         await light(pilot, app, shade)
         await until(pilot, lambda: "Instruction" in text(app, "#output-text") and "write" in text(app, "#plan-text"))
         await pilot.pause(0.2)
@@ -130,7 +127,7 @@ async def test_dialogs_and_the_list(runs: Runtime, watching: Watching, width: st
         await pilot.pause(0.1)
         shot(app, f"approval-{tail}")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "asks" in bar(app))
+        await shown(pilot, app, "asks")
         on_screen(app, size)
         shot(app, f"needs-someone-{tail}")
         await pilot.press("t")

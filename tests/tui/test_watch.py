@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.helpers import eventually
 from tests.server.serving import Server
-from tests.tui.looking import LONG, SIZE, Watching, bar, needing, slow, so_far, text, until
+from tests.tui.looking import LONG, SIZE, Watching, bar, needing, shown, slow, slow_on_screen, so_far, text, until
 from textual.widgets import Button, DataTable, Input, Static, TextArea
 
 from standfast import Runtime
@@ -22,10 +22,7 @@ from standfast.tui.runs_screen import RunsScreen
 
 async def test_the_bar_says_what_each_control_would_do(runs: Runtime, watching: Watching) -> None:
     """R25: Pause, Redirect, Cancel in this order, with their consequences, and nothing cut off at 80x24."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (_, app, pilot):
         controls = [button for button in app.screen.query("#controls Button").results(Button) if button.region.width]
         assert [button.id for button in controls] == ["pause", "redirect", "cancel"]
         assert all(button.region.bottom <= SIZE[1] and button.region.right <= SIZE[0] for button in controls)
@@ -42,10 +39,7 @@ async def test_the_bar_says_what_each_control_would_do(runs: Runtime, watching: 
 
 async def test_p_pauses_and_p_resumes(runs: Runtime, watching: Watching) -> None:
     """R3, R4: the state word changes when the run has changed."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (run, app, pilot):
         await pilot.press("p")
         await until(pilot, lambda: "paused (user)" in bar(app))
         assert (await run.view()).status == "paused"
@@ -57,10 +51,7 @@ async def test_p_pauses_and_p_resumes(runs: Runtime, watching: Watching) -> None
 
 async def test_x_cancels_only_when_it_is_pressed_twice(runs: Runtime, watching: Watching) -> None:
     """R9: then the receipt comes up by itself."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (run, app, pilot):
         await pilot.press("x")
         await pilot.pause(0.2)
         assert (await run.view()).status == "running"
@@ -74,10 +65,7 @@ async def test_x_cancels_only_when_it_is_pressed_twice(runs: Runtime, watching: 
 
 async def test_a_click_on_cancel_is_meant(runs: Runtime, watching: Watching) -> None:
     """No confirmation, never disabled."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (_, app, pilot):
         assert not app.screen.query_one("#cancel", Button).disabled
         await pilot.click("#cancel")
         await until(pilot, lambda: "cancelled" in bar(app))
@@ -86,10 +74,7 @@ async def test_a_click_on_cancel_is_meant(runs: Runtime, watching: Watching) -> 
 
 async def test_keys_are_letters_while_one_types(runs: Runtime, watching: Watching) -> None:
     """R19: a message with p, x and q in it; what becomes of it is said at once."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (run, app, pilot):
         await pilot.press("m", *"pxxq", "enter")
         await until(pilot, lambda: "message accepted" in text(app, "#notice"))
         assert "after this step" in text(app, "#notice")
@@ -101,10 +86,7 @@ async def test_keys_are_letters_while_one_types(runs: Runtime, watching: Watchin
 
 async def test_a_redirect_rewrites_the_next_step_now(runs: Runtime, watching: Watching) -> None:
     """R5: the step in progress is shown, rewritten, and taken again."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (_, app, pilot):
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, RedirectDialog))
         field = app.screen.query_one("#text", Input)
@@ -119,10 +101,7 @@ async def test_a_redirect_rewrites_the_next_step_now(runs: Runtime, watching: Wa
 
 async def test_a_redirect_from_an_earlier_step_undoes_what_came_after(runs: Runtime, watching: Watching) -> None:
     """R5: chosen from the plan."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=(110, 36)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching, (110, 36)) as (run, app, pilot):
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, RedirectDialog))
         app.screen.query_one("#text", Input).value = "Write it anew"
@@ -154,16 +133,13 @@ async def test_what_is_needed_comes_as_dialogs(runs: Runtime, watching: Watching
         assert app.focused is app.screen.query_one("#later"), "Enter typed for something else approves nothing"
         app.screen.query_one("#arguments", TextArea).load_text('{"colour": "grey"}')
         app.screen.query_one("#changed", Button).press()
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "done" in bar(app))
+        await shown(pilot, app, "done")
     assert await run.result() == "painted grey 7 times"
 
 
 async def test_a_paused_run_is_edited_in_place(runs: Runtime, watching: Watching) -> None:
     """R29; what is no JSON is not saved."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=(100, 32)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching, (100, 32)) as (run, app, pilot):
         await pilot.press("e")
         await until(pilot, lambda: "only a paused run" in text(app, "#notice"))
         await pilot.press("p")
@@ -186,7 +162,7 @@ async def test_thoughts_on_hold_are_shown_and_can_be_given_up_for_a_reason(runs:
     run = await runs.start("clerk", {})
     app = watching(run.id)
     async with app.run_test(size=(100, 32)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "waiting" in bar(app))
+        await shown(pilot, app, "waiting")
         await pilot.press("3")
         table = app.screen.query_one("#frames-table", DataTable)
         await until(pilot, lambda: table.row_count == 2)
@@ -203,27 +179,21 @@ async def test_thoughts_on_hold_are_shown_and_can_be_given_up_for_a_reason(runs:
 
 
 async def test_calls_have_their_details(runs: Runtime, watching: Watching) -> None:
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (_, app, pilot):
         await pilot.press("2")
         table = app.screen.query_one("#calls-table", DataTable)
         await until(pilot, lambda: table.row_count == 2)
         table.focus()
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, TextDialog))
-        shown = "\n".join(str(one.render()) for one in app.screen.query(Static).results(Static))
-        assert "once upon a time" in shown
-        assert "[write]" in shown
+        details = "\n".join(str(one.render()) for one in app.screen.query(Static).results(Static))
+        assert "once upon a time" in details
+        assert "[write]" in details
 
 
 async def test_q_detaches_and_the_run_goes_on(runs: Runtime, watching: Watching) -> None:
     """R18."""
-    run = await slow(runs)
-    app = watching(run.id)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+    async with slow_on_screen(runs, watching) as (run, app, pilot):
         await pilot.press("q")
         await until(pilot, lambda: not app.is_running or app._exit)
     assert (await run.view()).status == "running"
@@ -262,7 +232,7 @@ async def test_the_same_screen_works_on_a_server(server: Server, watching_server
     server.until("far", "running")
     app = watching_server("far")
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+        await shown(pilot, app, "running")
         await until(pilot, lambda: "Instruction: Read it aloud." in text(app, "#output-text"))
         await pilot.press("p")
         await until(pilot, lambda: "paused (user)" in bar(app))
@@ -287,7 +257,7 @@ async def test_a_server_that_goes_away_is_said_to_be_away(tmp_path_factory: pyte
         one.until("away", "running")
         app = WatchApp(Place(url=one.url, token=token).open, "away")
         async with app.run_test(size=SIZE) as pilot:
-            await until(pilot, lambda: isinstance(app.screen, RunScreen) and "running" in bar(app))
+            await shown(pilot, app, "running")
             await asyncio.to_thread(one.close)
             await until(pilot, lambda: "trying again" in text(app, "#notice"))
             two = await asyncio.to_thread(
