@@ -14,6 +14,14 @@ from standfast.snapshots import Thoughts, pack, thoughts_in, unpack, with_state
 from standfast.testing import Lab
 
 
+async def in_the_middle_of(runs: Lab, world: World, line: str) -> tuple[Handle[list[str]], asyncio.Event]:
+    """A clerk who thinks this thought until the event is set."""
+    gate = world.shut_at(line)
+    run = await runs.start(clerk, Desk())
+    await eventually(lambda: line in world.log)
+    return run, gate
+
+
 async def interrupted(runs: Lab, world: World, desk: Desk) -> tuple[Handle[list[str]], asyncio.Event]:
     """A clerk after the first part of its report, at work on an answer until the event is set."""
     gate, answering = world.shut_at("think report 0"), world.shut_at("think hello 0")
@@ -28,9 +36,7 @@ async def interrupted(runs: Lab, world: World, desk: Desk) -> tuple[Handle[list[
 async def test_a_message_suspends_the_thought_and_the_run_returns_to_it_aloud() -> None:
     """R20: "back to X: at step 2 of 3"."""
     async with a_world() as (runs, world):
-        gate = world.shut_at("think report 0")
-        run = await runs.start(clerk, Desk())
-        await eventually(lambda: "think report 0" in world.log)
+        run, gate = await in_the_middle_of(runs, world, "think report 0")
         answer = await run.message("hello")
         assert answer and answer.note == "after this step"
         gate.set()
@@ -100,9 +106,7 @@ async def test_an_old_thought_is_returned_to_as_a_reconstruction() -> None:
 async def test_a_thought_left_alone_over_a_long_pause_is_a_reconstruction() -> None:
     """R21: the resume says so, though nothing was on top of it."""
     async with a_world() as (runs, world):
-        gate = world.shut_at("think report 1")
-        run = await runs.start(clerk, Desk())
-        await eventually(lambda: "think report 1" in world.log)
+        run, gate = await in_the_middle_of(runs, world, "think report 1")
         await run.pause()
         await held(run, "user")
         await runs.clock.advance(7200)
@@ -198,9 +202,7 @@ async def test_a_person_can_send_the_run_back_to_a_thought_of_their_choice() -> 
 
 async def test_an_unknown_frame_is_refused_with_those_there_are() -> None:
     async with a_world() as (runs, world):
-        gate = world.shut_at("think report 0")
-        run = await runs.start(clerk, Desk())
-        await eventually(lambda: "think report 0" in world.log)
+        run, gate = await in_the_middle_of(runs, world, "think report 0")
         refused = await run.abandon("reprot", "typo")
         assert isinstance(refused, Refused)
         (choice,) = refused.choices
@@ -236,9 +238,7 @@ async def test_a_rewind_takes_thoughts_back_to_what_they_were() -> None:
 
 async def test_a_fork_has_the_thoughts_of_its_snapshot() -> None:
     async with a_world() as (runs, world):
-        gate = world.shut_at("think report 2")
-        run = await runs.start(clerk, Desk())
-        await eventually(lambda: "think report 2" in world.log)
+        run, gate = await in_the_middle_of(runs, world, "think report 2")
         fork = await run.fork(at=1)
         assert [(f["goal"], f["done"]) for f in (await fork.view()).frames] == [("report", 1)]
         gate.set()
@@ -248,9 +248,7 @@ async def test_a_fork_has_the_thoughts_of_its_snapshot() -> None:
 
 async def test_an_edit_keeps_the_thoughts() -> None:
     async with a_world() as (runs, world):
-        gate = world.shut_at("think report 1")
-        run = await runs.start(clerk, Desk())
-        await eventually(lambda: "think report 1" in world.log)
+        run, gate = await in_the_middle_of(runs, world, "think report 1")
         await run.pause()
         await held(run, "user")
         await run.edit({"seen": ["edited"]})
@@ -261,9 +259,7 @@ async def test_an_edit_keeps_the_thoughts() -> None:
 
 async def test_a_redirect_sets_the_thought_back_with_its_step() -> None:
     async with a_world() as (runs, world):
-        gate = world.shut_at("think report 1")
-        run = await runs.start(clerk, Desk())
-        await eventually(lambda: "think report 1" in world.log)
+        run, gate = await in_the_middle_of(runs, world, "think report 1")
         await run.redirect("otherwise")
         await eventually(lambda: world.log.count("think report 1") == 2)
         gate.set()
@@ -300,9 +296,7 @@ def test_a_snapshot_without_frames_is_what_it_always_was() -> None:
 async def test_events_of_frames_carry_their_attempt() -> None:
     """Events of a step that was set back stay, tagged with the attempt (RULINGS)."""
     async with a_world() as (runs, world):
-        gate = world.shut_at("think report 0")
-        run = await runs.start(clerk, Desk())
-        await eventually(lambda: "think report 0" in world.log)
+        run, gate = await in_the_middle_of(runs, world, "think report 0")
         await runs.crash()
         gate.set()
         await run.result(timeout=10)

@@ -6,7 +6,6 @@ The routes are those of the app, and must be all that the table of rights names:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -52,16 +51,6 @@ def _routes(folder: Path) -> dict[str, tuple[str, str]]:
 @pytest.fixture(scope="module")
 def routes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
     return _routes(tmp_path_factory.mktemp("routes"))
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """One of its own for each try: what a try did to its runs is the past of the next."""
-    one = Server(tmp_path, "--workers", "1").ready()
-    try:
-        yield one
-    finally:
-        one.close()
 
 
 def people(server: Server, round_: int) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,16 +24,6 @@ EXAMPLES = 8  # conversations by each kind of caller
 FIELDS = ["op", "n", "run", "after", "filter", "verb", "args", "request_id", "x"]
 FILTERS = ["status", "agent", "labels", "needs", "text", "limit", "before", "x"]
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """One of its own for each try: what a try did to its runs is the past of the next."""
-    one = Server(tmp_path, "--workers", "1").ready()
-    try:
-        yield one
-    finally:
-        one.close()
 
 
 def messages(runs: list[str]) -> st.SearchStrategy[Any]:

@@ -22,6 +22,15 @@ async def writing(runs: Lab, world: World, steps: int = 2) -> Handle[int]:
     return run
 
 
+async def taken_over(runs: Lab, world: World) -> Handle[int]:
+    """A writer that ann has taken over after its first write."""
+    run = await writing(runs, world)
+    await run.take_over(by="ann")
+    world.shut["write 0"].set()
+    await held(run, "taken")
+    return run
+
+
 def _perform(runs: Lab, run: Handle[int], n: int) -> Callable[[Tx], Answer]:
     """A person's order, without waiting for what comes of it."""
     act = verbs.perform("write", {"n": n}, runs.ids.mail())
@@ -188,12 +197,7 @@ async def test_a_run_that_a_person_has_taken_over_stays_theirs() -> None:
 async def test_a_person_performs_nothing_while_it_is_halted() -> None:
     """R24, R13: refused; what was in progress when the halt came may finish, and is not done twice."""
     async with a_world() as (runs, world):
-        world.shut_at("write 0")
-        run = await runs.start(writer, Job())
-        await eventually(lambda: "write 0" in world.log)
-        await run.take_over(by="ann")
-        world.shut["write 0"].set()
-        await held(run, "taken")
+        run = await taken_over(runs, world)
         gate = world.shut_at("write 7")
         order = await runs.control(_perform(runs, run, 7))
         assert isinstance(order, Accepted)
@@ -211,12 +215,7 @@ async def test_a_person_performs_nothing_while_it_is_halted() -> None:
 async def test_what_a_person_wants_performed_waits_for_the_lift() -> None:
     """R24: queued when the halt came, performed afterwards."""
     async with a_world() as (runs, world):
-        world.shut_at("write 0")
-        run = await runs.start(writer, Job())
-        await eventually(lambda: "write 0" in world.log)
-        await run.take_over(by="ann")
-        world.shut["write 0"].set()
-        await held(run, "taken")
+        run = await taken_over(runs, world)
 
         def at_once(tx: Tx) -> tuple[Answer, Halt]:
             """Both in one transaction: no driver comes between."""

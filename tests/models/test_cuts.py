@@ -134,17 +134,22 @@ async def test_cuts_leave_no_warnings_and_no_threads(api: Api, sync: bool) -> No
     await eventually(lambda: not [t for t in threading.enumerate() if t.name == "standfast-model"])
 
 
-async def test_a_sync_client_whose_socket_is_hidden_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R35: what cannot be cut goes on as long as it does; it is not passed off as cut."""
-    monkeypatch.setattr("standfast.models.sync_streams.HOLD_OUT", 0.5)
-    released = threading.Event()
+def with_hidden_socket(api: Api, released: threading.Event) -> Any:
+    """A provider whose answer breaks off when it is released, and cannot be cut before."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         released.wait(30)
         raise httpx2.ReadError("broken at last")
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
-    provider = api.provider(client=api.client(sync=True, http_client=http))
+    return api.provider(client=api.client(sync=True, http_client=http))
+
+
+async def test_a_sync_client_whose_socket_is_hidden_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R35: what cannot be cut goes on as long as it does; it is not passed off as cut."""
+    monkeypatch.setattr("standfast.models.sync_streams.HOLD_OUT", 0.5)
+    released = threading.Event()
+    provider = with_hidden_socket(api, released)
     reading = Reading(provider, api.user("hi"))
     await asyncio.sleep(0.1)
     begun = time.monotonic()
@@ -157,13 +162,7 @@ async def test_a_sync_client_whose_socket_is_hidden_is_named(api: Api, monkeypat
 
 async def test_a_cut_that_cannot_be_made_ends_as_soon_as_the_request_does(api: Api) -> None:
     released = threading.Event()
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        released.wait(30)
-        raise httpx2.ReadError("broken at last")
-
-    http = httpx2.Client(transport=httpx2.MockTransport(answer))
-    provider = api.provider(client=api.client(sync=True, http_client=http))
+    provider = with_hidden_socket(api, released)
     reading = Reading(provider, api.user("hi"))
     await asyncio.sleep(0.1)
     reading.task.cancel()
