@@ -33,6 +33,14 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "limits/test_connections.py::test_the_head_of_a_request_is_so_long_and_no_longer",
         ),
         Limit(
+            "a token of one's own, for the server or for halting",
+            ("server.serving:SHORTEST_SECRET", "server.serving:LONGEST_SECRET"),
+            "characters, at least and at most",
+            NOBODY,
+            "the server does not start",
+            "server/test_guard.py::test_a_token_that_no_header_can_carry_is_refused",
+        ),
+        Limit(
             "a body",
             ("server.guard:Rules.max_body",),
             "bytes",

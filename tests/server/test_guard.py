@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from tests.server.serving import LONG, ROOT, Server
 from websockets.exceptions import InvalidStatus
 
 from standfast import Runtime
+from standfast.errors import Misuse
 from standfast.server import Actor, Rules, control_app
+from standfast.server.serving import Settings, check
 
 LOGIN = {"/login", "/login.js", "/login.css"}
 
@@ -343,3 +346,15 @@ def test_beyond_this_machine_it_speaks_tls(serve: Any, tmp_path: Path) -> None:
     assert server.http.get("/healthz", headers={"Host": "192.0.2.7"}).status_code == 200, (
         "an address is no rebound name"
     )
+
+
+@pytest.mark.parametrize("field", ["token", "halt_token"])
+@pytest.mark.parametrize(
+    "odd", ["two words of a token", "a token\nin lines and lines", "t\u00f6ken" * 5, "x" * 4097, "x" * 15]
+)
+def test_a_token_that_no_header_can_carry_is_refused(field: str, odd: str) -> None:
+    """R33: a server that nobody could get into is not started."""
+    settings = Settings(store=Path("runs.db"))
+    check(replace(settings, **{field: "x" * 4096}))
+    with pytest.raises(Misuse, match=r"TOKEN|token"):
+        check(replace(settings, **{field: odd}))

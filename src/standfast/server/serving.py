@@ -46,6 +46,9 @@ SHUTDOWN_SECONDS = 2
 LONGEST_MESSAGE = 1_000_000  # bytes of one message of a socket, unpacked
 SWITCH_INTERVAL = 0.0005  # a verb's thread must not wait 5 ms for each statement while pages are being told things
 
+SHORTEST_SECRET = 16
+LONGEST_SECRET = 4096
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -78,11 +81,9 @@ def check(settings: Settings) -> None:
         raise Misuse("--workers must be at least 1", hint="leave the agents out for a server that only controls")
     if (settings.certfile is None) != (settings.keyfile is None):
         raise Misuse("--certfile and --keyfile belong together", hint="give both")
-    if settings.token is not None and len(settings.token) < 16:
-        raise Misuse("the token is too short to be a secret", hint="give at least 16 characters, or leave it out")
+    _check_secret("the token", settings.token, "give at least 16 characters, or leave it out")
+    _check_secret("$STANDFAST_HALT_TOKEN", settings.halt_token, "give at least 16 characters")
     recipients_from(settings.evidence_for)  # Misuse here, not when evidence is wanted
-    if settings.halt_token is not None and len(settings.halt_token) < 16:
-        raise Misuse("$STANDFAST_HALT_TOKEN is too short to be a secret", hint="give at least 16 characters")
     if settings.certfile is not None and settings.keyfile is not None:
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.certfile, settings.keyfile)
@@ -93,6 +94,18 @@ def check(settings: Settings) -> None:
         raise Misuse(
             f"{settings.host} can be reached from other machines, and nothing would be encrypted",
             hint="give --certfile and --keyfile, or --insecure-bind if something in front of it does that",
+        )
+
+
+def _check_secret(name: str, token: str | None, hint: str) -> None:
+    if token is None:
+        return
+    if len(token) < SHORTEST_SECRET:
+        raise Misuse(f"{name} is too short to be a secret", hint=hint)
+    if len(token) > LONGEST_SECRET or not token.isascii() or not token.isprintable() or " " in token:
+        raise Misuse(
+            f"{name} cannot be sent in a header: nobody could ever get in with it",
+            hint=f"give one word of at most {LONGEST_SECRET} letters, digits and signs of ASCII; nothing was started",
         )
 
 
