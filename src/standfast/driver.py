@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 
 from standfast import events as ev
 from standfast.abc import Tx
@@ -14,14 +14,15 @@ from standfast.env import Env
 from standfast.errors import Fenced, StoreBusy, StoreFailed
 from standfast.events import Event
 from standfast.leases import Others
+from standfast.outliving import leave_code
 from standfast.preparing import Preparing
 from standfast.records import LIVE, Status
-from standfast.rows import ErrorInfo, RunRow
+from standfast.rows import RunRow
 from standfast.scope import SUSPEND_DEADLINE, stop_tasks
 from standfast.session import Session
 from standfast.settling import settle
 from standfast.stepping import told
-from standfast.stops import enter
+from standfast.stops import enter, still_running, unblocked
 from standfast.supervising import Supervisor
 from standfast.undo import LacksCode, Ledger
 
@@ -79,9 +80,8 @@ class Driver:
         """A fault of the driver itself: the run is held with the traceback, not claimed again and again."""
         s = self.s
         log.error("standfast: driving run %s failed", s.row.id, exc_info=error)
-        trace = "".join(traceback.format_exception(error))
         hint = "this is a fault in standfast, please report it; resume() tries again"
-        await self._endings.held_for_error(ErrorInfo(type(error).__name__, str(error), trace, hint))
+        await self._endings.held_for_error(replace(told(error), hint=hint))
         if s.row.status != "pausing":
             raise error
         await self._supervisor.stop("pause")
@@ -199,13 +199,16 @@ class Driver:
             flight.abandoned = True
             if flight not in ending:
                 flight.cut()
-        left = await s.attempt.suspend() if s.attempt is not None else []
-        left = [*left, *(f"{f.call.tool.name} {f.id}" for f in ending if not f.ended)]
+        tasks = await s.attempt.suspend() if s.attempt is not None else []
+        code = leave_code(s, tasks)
+        left = [*(r.why for r in code), *(f"{f.call.tool.name} {f.id}" for f in ending if not f.ended)]
         log.warning("standfast: run %s was taken from this driver; it has stopped acting on it", s.row.id)
 
         def say(tx: Tx) -> None:
             row = tx.run_n(s.row.n)
             if row is not None:
+                unblocked(row, s.env.lease.id)
+                still_running(row, code, s.env.lease.id)
                 tx.save(row, [ev.DriverFenced(driver=s.env.lease.id, fence=s.fence, still_running=left)])
 
         await s.env.unfenced(say)

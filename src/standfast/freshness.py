@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from standfast.codec import one_line_diff
+from standfast.contained import text_of
 from standfast.context import current_call
 from standfast.flight import Flight
 from standfast.records import CallRef, Json
@@ -105,7 +106,7 @@ class Freshness:
         except TimeoutError:
             return Unread(f"no answer within {seconds} s")
         except Exception as error:  # noqa: BLE001 - a reading that fails is a difference, and is shown as one
-            return Unread(f"{type(error).__name__}: {error}")
+            return Unread(f"{type(error).__name__}: {text_of(error)}")
         finally:
             if reading is not None:
                 reading.ended = True  # its code may send no further request

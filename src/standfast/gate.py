@@ -15,13 +15,13 @@ from standfast.aside import aside
 from standfast.builtin_calls import AskCall, ChildCall
 from standfast.children import check_depth, check_driven, insert_child, wait_for_child
 from standfast.commit import Admission
-from standfast.contained import contained
+from standfast.contained import contained, text_of
 from standfast.context import current_call
 from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, Fenced
 from standfast.flight import Flight, Outcome
 from standfast.outliving import late
 from standfast.performed import before_codec
-from standfast.performing import failure, perform
+from standfast.performing import CANCELLED_ITSELF, failure, is_cancelled, perform
 from standfast.questions import question_row, takes_all
 from standfast.records import CallRef, Hold
 from standfast.rows import CallRow
@@ -192,7 +192,7 @@ class Gate:
             return before_codec(tool).dump(await aside(beside, lambda: read(**call.args), None))
         except Exception as error:
             raise CallFailed(
-                f"what {tool.name} needs for its undo could not be read: {error}",
+                f"what {tool.name} needs for its undo could not be read: {text_of(error)}",
                 type=type(error).__name__,
                 call=id_,
                 hint="the call was not performed",
@@ -244,10 +244,12 @@ class Gate:
             result: R = await tool.fn(**call.args)
             raw, result = tool.round_trip(result)
         except asyncio.CancelledError:
-            self._inline_cut(flight)
-            raise
+            if is_cancelled(flight):
+                self._inline_cut(flight)
+                raise
+            outcome = CANCELLED_ITSELF
         except BaseException as error:  # noqa: BLE001 - the step gets it as CallFailed
-            outcome = failure(contained(error))
+            outcome = failure(contained(error, task))
         else:
             if not flight.abandoned:
                 s.ended(flight, Outcome("finished", raw))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
@@ -11,9 +12,10 @@ from pydantic_core import from_json
 from standfast import events as ev
 from standfast.commit import StepCommit, ended_row
 from standfast.flight import Flight, Outcome
+from standfast.places import place_of_task
 from standfast.records import Residue
 from standfast.scope import leave_behind
-from standfast.stops import queue_if_free
+from standfast.stops import has_ended, place_in_list, queue_if_free
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
@@ -61,6 +63,25 @@ def _residue(flight: Flight, why: str) -> Residue:
     return Residue(f"{flight.call.tool.name} is still running", why, flight.ref)
 
 
+def leave_code(session: Session, tasks: Iterable[asyncio.Task[Any]]) -> list[Residue]:
+    """Name the code of a step that would not stop; when it has ended after all, that is written down."""
+    left: list[Residue] = []
+    for task in tasks:
+        residue = Residue(f"code of step {session.step} is still running", place_of_task(task))
+        task.add_done_callback(partial(_code_ended, session, residue))
+        left.append(residue)
+    return left
+
+
+def _code_ended(session: Session, code: Residue, _: asyncio.Task[Any]) -> None:
+    def act(tx: Tx) -> None:
+        row = tx.run_n(session.row.n)
+        if row is not None and has_ended(row, place_in_list(code)):
+            tx.save(row, [ev.VerbNoted(verb="ended", by=None, text=f"{code.what}: it has ended ({code.why})")])
+
+    _ = session.own(session.env.unfenced(act))
+
+
 async def late(session: Session, flight: Flight, outcome: Outcome) -> None:
     """A body ended after the run had gone on: kept as an event, and as an answer to an open doubt."""
     flight.gone = True
@@ -89,6 +110,7 @@ async def _keep(session: Session, call_id: str, result: bytes | None, error: str
         if row.doc.forgotten:
             return  # its content was to be deleted: nothing is added to it
         events: list[Event] = [event]
+        has_ended(row, call_id)
         call = tx.call(n, call_id)
         if call is not None and call.status in ("in_doubt", "check") and call.undo is None and result is not None:
             call.status, call.result = "finished", result

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from standfast.aside import TookTooLong, aside
 from standfast.codec import Codec
+from standfast.contained import text_of
+from standfast.errors import NotStorable
 from standfast.flight import Flight
 from standfast.records import CallRef, Happened, NotHappened, Performed
 from standfast.rows import CallRow
@@ -52,7 +55,20 @@ async def probe(tool: Tool[..., Any], row: CallRow, session: Session) -> Happene
     except TookTooLong:
         return f"its probe did not answer within {tool.grace} s"
     except Exception as error:  # noqa: BLE001 - a probe that fails knows nothing: the doubt stays, with the reason
-        return session.without_secrets(f"its probe failed: {type(error).__name__}: {error}")
+        return session.without_secrets(f"its probe failed: {type(error).__name__}: {text_of(error)}")
+    return _understood(tool, answer)
+
+
+def _understood(tool: Tool[..., Any], answer: Any) -> Happened | NotHappened | str:
+    """Only what is plainly said counts: anything else would repeat, or skip, an effect on a guess."""
     if answer is None:
         return "its probe does not know"
+    if isinstance(answer, NotHappened):
+        return answer
+    if not isinstance(answer, Happened):
+        return f"its probe answered {reprlib.repr(answer)}, not Happened(result), NotHappened() or None"
+    try:
+        tool.dump_result(answer.result)
+    except NotStorable as error:
+        return f"its probe says it happened, with a result that does not fit: {text_of(error)}"
     return answer

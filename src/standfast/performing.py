@@ -12,10 +12,11 @@ from standfast.arguments import LONGEST_MESSAGE, middle_left_out
 from standfast.bodies import Cut, RemoteError
 from standfast.bodies.processes import ProcessBody, process_target
 from standfast.bodies.threads import ThreadBody, Token
-from standfast.contained import contain, contained
+from standfast.contained import contain, contained, text_of
 from standfast.context import Stopped, current_call
-from standfast.errors import NotPerformed, NotStorable
+from standfast.errors import NotPerformed, NotStorable, StandfastError
 from standfast.flight import Flight, Outcome
+from standfast.odd_text import mended
 from standfast.outliving import leave_timed_out
 from standfast.scope import current_attempt
 from standfast.tool import unperformed
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from standfast.session import Session
 
 FIRST_RETRY = 0.1
+CANCELLED_ITSELF = Outcome("failed", error="CancelledError", message="it cancelled itself")
 
 
 async def perform(session: Session, flight: Flight) -> Outcome:
@@ -40,6 +42,13 @@ async def perform(session: Session, flight: Flight) -> Outcome:
 
 
 async def _try(session: Session, flight: Flight) -> Outcome:
+    try:
+        return await _in_its_place(session, flight)
+    except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the outcome
+        return failure(error)
+
+
+async def _in_its_place(session: Session, flight: Flight) -> Outcome:
     tool = flight.call.tool
     if tool.process:
         return await _in_process(session, flight)
@@ -54,12 +63,19 @@ async def _inline(flight: Flight) -> Outcome:
     try:
         value = await flight.call.tool.fn(**flight.call.args)
     except asyncio.CancelledError:
-        raise
+        if is_cancelled(flight):
+            raise
+        return CANCELLED_ITSELF
     except BaseException as error:  # noqa: BLE001 - the step gets it as CallFailed
-        return failure(contained(error))
+        return failure(contained(error, flight.task))
     finally:
         current_call.reset(token)
     return success(flight, value)
+
+
+def is_cancelled(flight: Flight) -> bool:
+    """Was an inline body cancelled from outside, or did it await something that was cancelled?"""
+    return flight.cutting or flight.task is None or flight.task.cancelling() > 0
 
 
 async def _in_task(session: Session, flight: Flight) -> Outcome:
@@ -80,7 +96,7 @@ async def _in_task(session: Session, flight: Flight) -> Outcome:
         if task.cancelled():
             if flight.token.stopped:
                 return Outcome("cut")
-            return Outcome("failed", error="CancelledError", message="it cancelled itself")
+            return CANCELLED_ITSELF
         error = task.exception()
         return failure(error) if error is not None else success(flight, task.result())
 
@@ -97,13 +113,19 @@ async def _in_thread(session: Session, flight: Flight) -> Outcome:
     flight.body = body
     if flight.cutting:
         return Outcome("cut")
-    body.start()
+    try:
+        body.start()
+    except RuntimeError as error:  # no more threads
+        return not_begun(error)
     return await _elsewhere(session, flight, body.future, lambda value: success(flight, value))
 
 
 async def _in_process(session: Session, flight: Flight) -> Outcome:
     tool = flight.call.tool
-    module, path, qualname = process_target(tool.fn)
+    try:
+        module, path, qualname = process_target(tool.fn)
+    except StandfastError as error:
+        return not_begun(error)
     body = ProcessBody(
         module=module,
         path=path,
@@ -117,7 +139,10 @@ async def _in_process(session: Session, flight: Flight) -> Outcome:
     if flight.cutting:
         return Outcome("cut")
     flight.body = body
-    await body.start()
+    try:
+        await body.start()
+    except OSError as error:  # no more files or processes, or no interpreter
+        return not_begun(error)
     return await _elsewhere(session, flight, body.future, lambda raw: Outcome("finished", raw))
 
 
@@ -172,18 +197,23 @@ def success(flight: Flight, value: Any) -> Outcome:
     try:
         return Outcome("finished", flight.call.tool.dump_result(value))
     except NotStorable as error:
-        return Outcome("failed", error="NotStorable", message=str(error))
+        return Outcome("failed", error="NotStorable", message=_kept(str(error)))
+
+
+def not_begun(error: Exception) -> Outcome:
+    """A body that could not be started has done nothing."""
+    return Outcome("not_performed", error=type(error).__name__, message=_kept(text_of(error)))
 
 
 def failure(error: BaseException) -> Outcome:
     if isinstance(error, NotPerformed):
-        return Outcome("not_performed", error="NotPerformed", message=_kept(str(error)))
+        return Outcome("not_performed", error="NotPerformed", message=_kept(text_of(error)))
     if isinstance(error, RemoteError):
         message = _kept(error.message)
         return Outcome("not_performed" if error.not_performed else "failed", error=error.type, message=message)
-    text = str(error) or traceback.format_exception_only(error)[-1].strip()
+    text = text_of(error) or traceback.format_exception_only(error)[-1].strip()
     return Outcome("failed", error=type(error).__name__, message=_kept(text))
 
 
 def _kept(message: str) -> str:
-    return middle_left_out(message, LONGEST_MESSAGE)
+    return middle_left_out(mended(message), LONGEST_MESSAGE)

@@ -55,7 +55,7 @@ async def perform_for_person(session: Session, scope: Attempt, run: Run[Any], sn
     except StandfastError as error:  # arguments that do not fit, say: nothing was performed
         acted.error, acted.message = type(error).__name__, str(error)
     except BaseException as error:  # noqa: BLE001 - the run is held, with the traceback
-        return Turn("error", error=told(contained(error)))
+        return Turn("error", error=told(contained(error, scope.main)))
     if scope.broken:
         return Turn("held")
     run.number = 0

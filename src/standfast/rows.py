@@ -204,6 +204,15 @@ class Withheld:
 
 
 @dataclass(slots=True)
+class Left:
+    """What went on running when the run had stopped, and the process it is in; kept until it has ended."""
+
+    residue: Residue
+    holder: str | None
+    blocking: bool = False  # the event loop of that process
+
+
+@dataclass(slots=True)
 class LastWords:
     """What a run ends with, once its locks are released: its last step is over, nothing can change it."""
 
@@ -223,6 +232,7 @@ class RunDoc:
     budget: Budget = field(default_factory=Budget)
     holds: dict[Hold, HoldInfo] = field(default_factory=dict[Hold, HoldInfo])
     stop: Stop | None = None
+    left: dict[str, Left] = field(default_factory=dict[str, Left])  # by call, or by where the code is
     asked_again: dict[str, int] = field(default_factory=dict[str, int])  # the stop that holds; written repeats, by whom
     target: Target | None = None
     resume_noted: Resume | None = None

@@ -12,8 +12,6 @@ import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from standfast.places import place_of_task
-
 FIRST_REPEAT = 0.05
 LONGEST_REPEAT = 1.0
 SUSPEND_DEADLINE = 2.0
@@ -64,8 +62,8 @@ class Attempt:
         """Tasks beside the main one that are still going."""
         return {t for t in self.used | self.spawned if t is not self.main and not t.done()}
 
-    async def suspend(self, deadline: float = SUSPEND_DEADLINE) -> list[str]:
-        """Close, cancel everything of this attempt, and name what does not end."""
+    async def suspend(self, deadline: float = SUSPEND_DEADLINE) -> list[asyncio.Task[Any]]:
+        """Close, cancel everything of this attempt, and give back what does not end."""
         self.closed = True
         tasks = {t for t in self.used | self.spawned if not t.done()}
         if self.main is not None and not self.main.done():
@@ -74,8 +72,7 @@ class Attempt:
         current = asyncio.current_task()
         if current is not None:
             tasks.discard(current)
-        left = await stop_tasks(tasks, deadline)
-        return [place_of_task(t) for t in left]
+        return list(await stop_tasks(tasks, deadline))
 
 
 current_attempt: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("standfast_attempt", default=None)

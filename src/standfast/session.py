@@ -33,7 +33,7 @@ from standfast.leases import known_dead
 from standfast.loops import Rounds
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
-from standfast.records import EndedAs, Hold, InFlight, Interruption, Moment, Residue, Spent
+from standfast.records import EndedAs, Hold, InFlight, Interruption, Moment, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
 from standfast.tool import Call, Tool
@@ -71,6 +71,7 @@ class Session:
         self.shut = False  # set by the control thread the moment a verb has closed the gate
         self.noticed = False
         self.fenced = False
+        self.fault: BaseException | None = None  # of ours: a commit that could not be made
         self.stop_asked: StopAsked | None = None
         self.activity = ""
         self.waiting = 0
@@ -188,12 +189,10 @@ class Session:
         if isinstance(error, Fenced):
             self.fenced = True
             keep_refused(self, commit)
+        else:
+            self.fault = error
         self.shut = True
         self.wake.set()
-        if not isinstance(error, Fenced):
-            self.env.loop.call_exception_handler(
-                {"message": f"a commit of run {self.row.id} failed", "exception": error}
-            )
 
     def running_seconds(self) -> float:
         """Running time since the last commit."""
@@ -454,7 +453,3 @@ class Session:
         owner = self.env.store.read(lambda tx: tx.run_n(row.run))
         agent = self.env.agents.get(owner.agent) if owner is not None else None
         return agent.tool(row.tool) if agent is not None else None
-
-    def residue(self, names: list[str]) -> list[Residue]:
-        """Code of the step that would not stop."""
-        return [Residue(f"code of step {self.step} is still running", name) for name in names]

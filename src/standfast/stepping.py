@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import traceback
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
@@ -13,10 +15,11 @@ from standfast import loops
 from standfast.abc import Tx
 from standfast.children import cancel_children
 from standfast.commit import Boundary
-from standfast.contained import contained
+from standfast.contained import contained, text_of
 from standfast.context import run_salt
 from standfast.errors import BadReturn, FramesOpen, NotCalled, StandfastError
 from standfast.events import Event
+from standfast.odd_text import mended
 from standfast.orders import carry_out_orders
 from standfast.outliving import leave_flight
 from standfast.passage import Door, current_door
@@ -81,7 +84,7 @@ class Stepper:
                 inside.__cause__ = cancelled
                 return Turn("error", error=told(inside))
             except BaseException as error:  # noqa: BLE001 - the run is held, with the traceback
-                said = contained(error)
+                said = contained(error, scope.main)
                 return Turn("held") if scope.broken else Turn("error", error=told(said))
             if scope.broken:
                 return Turn("held")  # it swallowed its cancellation: the step is taken again
@@ -96,9 +99,10 @@ class Stepper:
         if self._made:
             forgotten = ", ".join(sorted(repr(c) for c in self._made))
             self._made.clear()
-            raise NotCalled(
-                f"the step made calls that nobody performed: {forgotten}", hint="await run.call(...) each of them"
-            )
+            text = f"the step made calls that nobody performed: {forgotten}"
+            with contextlib.suppress(RuntimeWarning):  # a warning that is an error here: the hold says the same
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+            raise NotCalled(text, hint="await run.call(...) each of them")
 
     @staticmethod
     def _nothing_open(stack: Stack, returned: Any) -> None:
@@ -201,8 +205,8 @@ class Stepper:
 def told(error: Exception) -> ErrorInfo:
     """An error as the run keeps it, for people."""
     hint = error.hint if isinstance(error, StandfastError) else ""
-    text = error.message if isinstance(error, StandfastError) else str(error)
-    return ErrorInfo(type(error).__name__, text, "".join(traceback.format_exception(error)), hint)
+    text = mended(error.message) if isinstance(error, StandfastError) else text_of(error)
+    return ErrorInfo(type(error).__name__, text, mended("".join(traceback.format_exception(error))), hint)
 
 
 def _is_done(returned: object) -> TypeGuard[Done[Any]]:

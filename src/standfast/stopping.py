@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Literal
 
 from standfast.flight import Flight
-from standfast.outliving import leave_flight
+from standfast.outliving import leave_code, leave_flight
+from standfast.places import place_of_task
 from standfast.records import Residue
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ class Stopping:
         for task in (*drains, step):
             task.result()
         if scope is not None:
-            self._residue += s.residue(await scope.suspend())
+            if scope.main is not None and not scope.main.done():
+                s.doing(f"the code of step {s.step} to stop ({place_of_task(scope.main)})")
+            self._residue += leave_code(s, await scope.suspend())
+            s.doing("")
         # calls that began between the verb and its notice end with their callers
         for flight in list(s.flights.values()):
             await self._drain(flight)
@@ -113,7 +117,7 @@ class Stopping:
             return
         loop = asyncio.get_running_loop()
         end: float | None = None
-        while self._mode != "cancel" and not scope.main.done():
+        while self._mode != "cancel" and not scope.main.done() and not scope.broken:
             if self._s.flights:
                 end = None
             elif scope.main_parked or scope.refused or (self._mode == "pause" and scope.parked) or self._s.answers:

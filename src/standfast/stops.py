@@ -13,9 +13,10 @@ from pydantic import JsonValue
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.events import Event
+from standfast.leases import known_dead
 from standfast.machine import may_follow
 from standfast.records import Hold, InFlight, Mark, Receipt, Residue, Status, Undo, Undone
-from standfast.rows import CallRow, HoldInfo, RunRow, Stop
+from standfast.rows import CallRow, HoldInfo, Left, RunRow, Stop
 from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
 from standfast.stack import give_up
@@ -176,6 +177,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         for c in ledger
     ]
     outcomes, residue = _ended_flights(tx, row, stop)
+    residue += _left_before(tx, row, residue)
     for entry in undone:
         if entry.outcome != "undone":
             residue.append(Residue(f"{entry.call.tool} could not be undone", entry.reason or entry.outcome, entry.call))
@@ -208,6 +210,34 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         undo=stop.undo if stop.verb == "cancel" else None,
         soft=stop.soft,
     )
+
+
+def still_running(row: RunRow, residue: Iterable[Residue], holder: str | None, *, blocking: bool = False) -> None:
+    """Remember what this stop leaves running: the stops after it must name it too."""
+    for one in residue:
+        row.doc.left[place_in_list(one)] = Left(one, holder, blocking)
+
+
+def place_in_list(left: Residue) -> str:
+    """Under which name it is remembered."""
+    return left.call.id if left.call is not None else f"{left.what}: {left.why}"
+
+
+def has_ended(row: RunRow, place: str) -> bool:
+    """It has ended after all; was it remembered?"""
+    return row.doc.left.pop(place, None) is not None
+
+
+def unblocked(row: RunRow, holder: str) -> None:
+    """The event loop of that process turns again."""
+    row.doc.left = {k: left for k, left in row.doc.left.items() if left.holder != holder or not left.blocking}
+
+
+def _left_before(tx: Tx, row: RunRow, named: list[Residue]) -> list[Residue]:
+    """What stops before this one left running, in processes that live."""
+    known = {place_in_list(one) for one in named}
+    left = [one for place, one in row.doc.left.items() if place not in known]
+    return [one.residue for one in left if one.holder is None or not known_dead(tx, one.holder)]
 
 
 def _ended_flights(tx: Tx, row: RunRow, stop: Stop) -> tuple[list[InFlight], list[Residue]]:

@@ -28,7 +28,7 @@ from standfast.spending import spent_before
 from standfast.stack import Stack
 from standfast.stepping import Stepper, Turn, told
 from standfast.stopping import Mode, Stopping
-from standfast.stops import enter, hold, said_in_step
+from standfast.stops import enter, hold, said_in_step, still_running
 from standfast.withdrawing import void_decisions, withdraw
 
 IDLE_QUESTIONS = 0.05
@@ -179,6 +179,9 @@ class Supervisor:
         s.wake.clear()
         if s.fenced:
             raise Fenced(f"run {s.row.id} is driven by another process now")
+        if s.fault is not None:
+            fault, s.fault = s.fault, None
+            raise fault
         if s.noticed:
             s.noticed = False
             await self.reload()
@@ -250,6 +253,7 @@ class Supervisor:
                 f for f in outcomes if f.call.id not in known and (f.call.id in named or f.outcome == "still_running")
             ]
             stop.residue += residue
+            still_running(row, residue, s.env.lease.id)
             stop.calls_after = len({i for i, at in begun if at > stop.accepted_at and i not in named})
             left: list[Event] = [ev.LeftBehind(what=r.what, where=r.why) for r in residue]
             drained = ev.VerbNoted(verb="drained", by=None, text=f"{len(outcomes)} call(s) in flight")

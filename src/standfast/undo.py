@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from standfast import events as ev
 from standfast.aside import TookTooLong, aside
+from standfast.contained import text_of
 from standfast.errors import CannotUndo
 from standfast.events import Event
 from standfast.performed import call_of, performed, probe
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 TRIES = 5
 FIRST_PAUSE = 1.0  # 1 + 3 + 9 + 27 s: five tries within about a minute
-UNDO_SECONDS = 30.0
+ALL_TRIES_SECONDS = 60.0
+LEAST_SECONDS = 1.0
 
 
 class LacksCode(Exception):  # noqa: N818 - no fault: another driver goes on with the run
@@ -60,30 +62,37 @@ class Ledger:
             if isinstance(answer, Happened):
                 row.status = "finished"
                 row.result = tool.dump_result(answer.result)
+        left = ALL_TRIES_SECONDS
         while True:
             row.tries += 1
             await self._tried(row)
-            outcome, why = await self._once(tool, row)
+            began = s.env.loop.time()
+            # a try that does not end leaves time for those after it
+            outcome, why = await self._once(tool, row, max(left / 2 if row.tries < TRIES else left, LEAST_SECONDS))
             reason = s.without_secrets(why)  # it is shown, and goes into the receipt
             if outcome == "failed" and row.tries < TRIES:
                 s.doing(f"undo of {row.tool} failed ({reason}); try {row.tries + 1} of {TRIES} follows")
-                await s.env.clock.back_off(FIRST_PAUSE * 3 ** (row.tries - 1))
+                took = s.env.loop.time() - began
+                left = max(left - took, 0.0)
+                pause = min(max(FIRST_PAUSE * 3 ** (row.tries - 1) - took, 0.0), left / 2)
+                await s.env.clock.back_off(pause)
+                left -= pause
                 continue
             await self._end(row, outcome, reason)
             return
 
-    async def _once(self, tool: Tool[..., Any], row: CallRow) -> tuple[Any, str]:
+    async def _once(self, tool: Tool[..., Any], row: CallRow, seconds: float) -> tuple[Any, str]:
         """An undo may use dependencies and its key; what it says and spends is nobody's budget."""
         undo = tool.undo
         assert undo is not None
         try:
-            await aside(call_of(tool, row, self._s), lambda: undo(performed(tool, row)), UNDO_SECONDS)
+            await aside(call_of(tool, row, self._s), lambda: undo(performed(tool, row)), seconds)
         except CannotUndo as error:
-            return "impossible", str(error)
+            return "impossible", text_of(error)
         except TookTooLong as error:
             return "failed", str(error)
         except Exception as error:  # noqa: BLE001 - each outcome is kept: the reason goes into the receipt
-            return "failed", f"{type(error).__name__}: {error}"
+            return "failed", f"{type(error).__name__}: {text_of(error)}"
         if any(f.id == row.id for f in self._s.left):
             return "in_doubt", "it was undone while its body was still running"
         if row.status != "finished" and self._s.may_still_happen(row):

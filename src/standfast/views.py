@@ -175,7 +175,9 @@ def _waiting_for(tx: Tx, row: RunRow, now: float, doing: str) -> str:
     children = tx.children(row.id, live=True)
     if children and row.status in ("pausing", "cancelling"):
         return f"child runs: {', '.join(children)}"
-    return doing if row.status != "running" else ""
+    if row.status == "running":
+        return ""
+    return doing or ("a driver to take it up" if row.holder is None else f"the code of step {row.step} to stop")
 
 
 def is_stuck(tx: Tx, row: RunRow, *, wait_held: bool) -> bool:

@@ -9,7 +9,7 @@ from standfast.events import Event
 from standfast.places import place_of_thread
 from standfast.records import CallRef, InFlight, Residue
 from standfast.settling import settle_pause
-from standfast.stops import finish_cancel, mark_undo, pending_undos
+from standfast.stops import finish_cancel, mark_undo, pending_undos, still_running
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
@@ -94,3 +94,5 @@ def _name(tx: Tx, row: RunRow, code: Residue) -> None:
             call.left_by = row.holder
             tx.update_call(call)
     stop.residue.append(code)
+    bodies = [Residue(f"{ref.tool} is still running", code.why, ref) for ref in row.in_flight]
+    still_running(row, [code, *bodies], row.holder, blocking=True)

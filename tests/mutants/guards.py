@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from tests.cancel import test_left_running as left
+from tests.core import test_odd_errors as odd
 from tests.frames import test_messages as messages
 from tests.frames import test_taking_over as taking_over
 from tests.halt import test_halts_that_nobody_set as by_hand
@@ -302,6 +304,28 @@ def a_taken_run_stands_still() -> None:
 def what_was_kept_back_is_read_before_the_end() -> None:
     """A message that had to wait for the stack owes the run a turn (R22)."""
     asyncio.run(messages.test_later_is_read_before_the_run_ends_although_it_read_no_mail_before())
+
+
+# --- what user code does ---------------------------------------------------------------------------------
+
+
+def a_probe_must_say_it_plainly() -> None:
+    """Anything but Happened and NotHappened is "unknown" (R15)."""
+    asyncio.run(odd.test_a_probe_that_does_not_say_it_plainly_does_not_know(True))
+
+
+def a_later_receipt_names_what_was_left_running() -> None:
+    """What a pause left running is in the cancel's receipt (R9)."""
+    _in_a_folder(
+        lambda folder: left.test_a_thread_that_a_pause_left_running_is_in_the_receipt_of_the_cancel(
+            str(folder / "runs.db")
+        )
+    )
+
+
+def a_read_that_awaits_something_cancelled_fails_alone() -> None:
+    """It is no cancellation of the step (R6)."""
+    asyncio.run(odd.test_a_cancelled_read_fails_alone_among_its_siblings())
 
 
 # --- halts -----------------------------------------------------------------------------------------------

@@ -174,6 +174,28 @@ MUTANTS: tuple[Mutant, ...] = (
         hint=84269,
     ),
     Mutant(
+        "a probe that says anything is taken to say no",
+        "performed.py",
+        "if not isinstance(answer, Happened):",
+        "if False:",
+        caught_by="a_probe_must_say_it_plainly",
+        also=(("performed.py", "tool.dump_result(answer.result)", "pass"),),
+    ),
+    Mutant(
+        "a cancel forgets what a pause left running",
+        "stops.py",
+        "residue += _left_before(tx, row, residue)",
+        "pass",
+        caught_by="a_later_receipt_names_what_was_left_running",
+    ),
+    Mutant(
+        "what a tool awaited was cancelled, so the step is",
+        "performing.py",
+        "flight.task.cancelling() > 0",
+        "flight.task.cancelling() >= 0",
+        caught_by="a_read_that_awaits_something_cancelled_fails_alone",
+    ),
+    Mutant(
         "a probe's word beats a late result",
         "preparing.py",
         'if now is None or now.undo is not None or now.status not in ("in_doubt", "check"):',

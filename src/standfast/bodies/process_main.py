@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, Protocol, cast
 
 from standfast.bodies.threads import Token
+from standfast.contained import text_of
 from standfast.context import StopToken, current_call
 from standfast.errors import BadTool, Misuse, NotPerformed
 
@@ -109,7 +110,7 @@ def main() -> None:
         lines.send(
             "error",
             type=type(error).__name__,
-            message=str(error),
+            message=text_of(error),
             traceback="".join(traceback.format_exception(error)),
             not_performed=isinstance(error, NotPerformed),
         )

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from standfast.bodies import Cut
+from standfast.contained import shown
 from standfast.context import Stopped
 
 FIRST_REPEAT = 0.01
@@ -165,7 +166,7 @@ class ThreadBody:
         if isinstance(error, Exception):
             return None, error
         # StopIteration ends the map quietly; these and BaseExceptions would upset whoever awaits
-        escaped = RuntimeError(f"the body raised {error!r}" if error is not None else "the body raised StopIteration")
+        escaped = RuntimeError(f"the body raised {shown(error)}" if error is not None else "the body raised StopIteration")
         escaped.__cause__ = error
         return None, escaped
 
