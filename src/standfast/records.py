@@ -248,7 +248,10 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something only a person can settle. `choices` can be sent back as they are."""
+    """Something only a person can settle. `choices` can be sent back as they are.
+
+    `Happened()` among them is for a call that returns nothing; of one that returns something, give the result.
+    """
 
     id: str
     kind: NeedKind
