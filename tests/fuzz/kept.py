@@ -140,7 +140,14 @@ def _of_rows(
         if old == new or run in without:
             continue
         if run in before.runs and before.moves(run):
-            if driven and (old is None or (new is not None and old[:driven] != new[:driven])):
+            if driven and (old is None or (new is not None and _lasting(old, driven) != _lasting(new, driven))):
                 yield f"{what} of a run that is driven: {old} became {new}"
         elif run in before.runs or driven:
             yield f"{what}: {old} became {new}"
+
+
+def _lasting(row: tuple[Any, ...], columns: int) -> list[Any]:
+    """What a driver never changes: of a letter all but what became of it."""
+    *columns_before, doc = row[:columns]
+    said = {name: value for name, value in json.loads(doc).items() if name not in ("status", "step", "reason")}
+    return [*columns_before, said]
