@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -17,6 +17,7 @@ from standfast import events as ev
 from standfast import loops
 from standfast.abc import Tx
 from standfast.agent import Agent
+from standfast.bodies import looking, marks
 from standfast.clock import moment
 from standfast.codec import expand_logs, from_json
 from standfast.commit import Admission, DriverWrite, Ended, StepCommit, ended_row
@@ -29,11 +30,10 @@ from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
 from standfast.gate import Gate
 from standfast.journal import Journal
-from standfast.leases import known_dead
 from standfast.loops import Rounds
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
-from standfast.records import EndedAs, Hold, InFlight, Interruption, Moment, Residue, Spent
+from standfast.records import LIVE, EndedAs, Hold, InFlight, Interruption, Moment, Residue, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
 from standfast.tool import Call, Tool
@@ -244,6 +244,8 @@ class Session:
         flight.ended = True
         if flight.tied:
             flight.cut_tied()
+        if flight.mark:
+            flight.let_go_of_programs(cut=outcome.kind in ("cut", "timed_out"))
         self.flights.pop(flight.id, None)
         if flight.speech is not None:
             self.voice.end(flight)
@@ -374,10 +376,48 @@ class Session:
         mine = row is not None and row.fence == self.fence and row.status == "running"
         return mine and not flight.cutting and not self.shut
 
-    def may_still_happen(self, call: CallRow) -> bool:
-        """Whoever had begun it, before it was taken over or left, is not known to be dead."""
+    async def may_still_happen(self, call: CallRow) -> bool:
+        """Whoever had begun it, before it was taken over or left, is not known to be dead, or a program of theirs."""
         holder = call.left_by
-        return holder is not None and self.env.store.read(lambda tx: not known_dead(tx, holder))
+        return holder is not None and not await self.env.remains.all_dead(self.env.store, self.row, holder, [call.id])
+
+    # --- programs -----------------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> str:
+        """What all programs of this run carry."""
+        return marks.run_mark(self.row.id, self.row.doc.salt)
+
+    def may_leave_programs(self) -> None:
+        """A program is about to start: whoever stops this run looks for what is left of it."""
+
+        def change(doc: RunDoc) -> None:
+            doc.programs = True
+
+        if not self.row.doc.programs and self.row.status in LIVE:
+            self.change(change)
+
+    def running_programs(self) -> list[Residue]:
+        """Programs of this run that are running, whichever call of it started them; from any thread."""
+        return _named(marks.carriers(self._is_mine))
+
+    async def programs_left(self) -> list[Residue]:
+        """The same at a pause, when no call is in flight; if nothing runs, nobody need look again."""
+        if not self.row.doc.programs:
+            return []
+        left = await looking.in_a_thread(self.running_programs)
+        if not left:
+            self.change(_has_no_programs)
+        return left
+
+    async def end_programs(self) -> list[Residue]:
+        """End what runs of this run; what does not end is named."""
+        if not self.row.doc.programs:
+            return []
+        return _named(await looking.in_a_thread(lambda: marks.end_carriers(self._is_mine)))
+
+    def _is_mine(self, mark: str) -> bool:
+        return marks.is_of_run(mark, self.mark)
 
     # --- signals ----------------------------------------------------------------------------------
 
@@ -458,3 +498,13 @@ class Session:
     def residue(self, names: list[str]) -> list[Residue]:
         """Code of the step that would not stop."""
         return [Residue(f"code of step {self.step} is still running", name) for name in names]
+
+
+def _has_no_programs(doc: RunDoc) -> None:
+    doc.programs = False
+
+
+def _named(programs: Mapping[int, str]) -> list[Residue]:
+    if not programs:
+        return []
+    return [Residue("a program that this run started is still running", marks.names(programs))]

@@ -227,6 +227,8 @@ class Supervisor:
             if s.row.status == "cancelling":
                 stopping.harden(self._mode())
         self._extra_residue = work.result()
+        if mode == "pause" and not self._is("cancelling"):  # else whoever ends the run ends them
+            self._extra_residue += await s.programs_left()
         await self._keep_outcomes()
         if self._stepper is not None and self._stepper.done() and not self._stepper.cancelled():
             turn = self._stepper.result()
@@ -332,6 +334,8 @@ class Supervisor:
 
     async def _end_turn(self, turn: Turn) -> None:
         s = self._s
+        if turn.kind == "idle":
+            await s.programs_left()
         await s.flushed_or_fenced()
         if turn.kind == "error" and s.agent.on_error == "fail" and s.row.status == "running":
             await self._fail(turn)
