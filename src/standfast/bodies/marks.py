@@ -19,6 +19,8 @@ from standfast.bodies.trees import kill_tree
 VARIABLE = "STANDFAST_WITHIN"  # the marks of the calls that a program runs in, the outermost first
 BESIDE = "aside-"  # before the call in the mark of a program that no body started, but an undo or a probe
 CAN_BE_READ = sys.platform == "linux"
+FIRST_PAUSE = 0.0005
+LONGEST_PAUSE = 0.02
 GONE_WAIT = 1.0  # how long a killed process may take to vanish; in the midst of a system call it may not do so at all
 
 
@@ -71,12 +73,14 @@ def carriers(wanted: Callable[[str], bool]) -> dict[int, str]:
 def end_carriers(wanted: Callable[[str], bool], wait: float = GONE_WAIT) -> dict[int, str]:
     """SIGKILL to those processes, their sessions and descendants, until there are none; those that do not vanish."""
     deadline = time.monotonic() + wait
+    pause = FIRST_PAUSE
     while left := carriers(wanted):
         for pid in left:
             _kill(pid, wanted)
         if time.monotonic() > deadline:
             break
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
     return left
 
 

@@ -84,8 +84,9 @@ async def run_process(
 
 
 async def _end_in_time(child: Child, readers: list[PipeReader], timeout: float | None, program: str) -> None:
+    limit = asyncio.timeout(timeout)
     try:
-        async with asyncio.timeout(timeout) as limit:
+        async with limit:
             await _end_of(child, readers)
     except TimeoutError as error:
         if not limit.expired():
