@@ -20,7 +20,7 @@ VARIABLE = "STANDFAST_WITHIN"  # the marks of the calls that a program runs in, 
 BESIDE = "aside-"  # before the call in the mark of a program that no body started, but an undo or a probe
 CAN_BE_READ = sys.platform == "linux"
 FIRST_PAUSE = 0.0005
-LONGEST_PAUSE = 0.02
+LAST_PAUSE = 0.02
 GONE_WAIT = 1.0  # how long a killed process may take to vanish; in the midst of a system call it may not do so at all
 
 
@@ -80,7 +80,7 @@ def end_carriers(wanted: Callable[[str], bool], wait: float = GONE_WAIT) -> dict
         if time.monotonic() > deadline:
             break
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = min(2 * pause, LAST_PAUSE)
     return left
 
 
