@@ -44,6 +44,7 @@ async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float |
     finally:
         call.ended = True  # its code may send no further request
         call.cut_tied()
+        call.let_go_of_programs(cut=not task.done())
     if not task.done():
         await stop_tasks({task}, CUT_SECONDS)
         raise TookTooLong(f"it did not end within {seconds:g} s")

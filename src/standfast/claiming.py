@@ -15,8 +15,18 @@ from standfast.rows import RunRow
 from standfast.stops import enter
 
 
-def claim(tx: Tx, id: str, driver: str, agents: Container[str], others: Others) -> RunRow | None:  # noqa: A002
-    """Take a queued run, or one whose holder is gone; None if it is not to be had, or halted."""
+def claim(
+    tx: Tx,
+    id: str,  # noqa: A002
+    driver: str,
+    agents: Container[str],
+    others: Others,
+    running: Container[str] = (),
+) -> RunRow | None:
+    """Take a queued run, or one whose holder is gone; None if it is not to be had, or halted.
+
+    `running` are calls of a dead holder whose programs could not be ended.
+    """
     row = tx.run(id)
     if row is None or row.agent not in agents:
         return None
@@ -34,7 +44,7 @@ def claim(tx: Tx, id: str, driver: str, agents: Container[str], others: Others) 
             return None
         # Nobody goes on with a halted run: its new driver settles it.
         halted = halt_run(row, holding(tx, row), tx.now) if row.status == "running" else []
-        events = [*halted, *_abandoned(tx, row)]
+        events = [*halted, *_abandoned(tx, row, running)]
     else:
         return None
     row.fence += 1
@@ -47,11 +57,11 @@ def claim(tx: Tx, id: str, driver: str, agents: Container[str], others: Others) 
     return row
 
 
-def _abandoned(tx: Tx, row: RunRow) -> list[Event]:
+def _abandoned(tx: Tx, row: RunRow, running: Container[str]) -> list[Event]:
     """What was in flight when the holder went: repeatable, or in doubt."""
     events: list[Event] = []
     for ref in row.in_flight:
-        outcome: Literal["aborted", "in_doubt"] = "aborted"
+        outcome: Literal["aborted", "in_doubt", "still_running"] = "still_running" if ref.id in running else "aborted"
         call = tx.call(row.n, ref.id)
         if call is not None and call.status == "started":
             if ref.effect in ("write", "irreversible"):

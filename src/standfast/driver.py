@@ -13,7 +13,7 @@ from standfast.endings import Endings
 from standfast.env import Env
 from standfast.errors import Fenced, StoreBusy, StoreFailed
 from standfast.events import Event
-from standfast.leases import Others
+from standfast.leases import Others, known_dead
 from standfast.outliving import leave_code
 from standfast.preparing import Preparing
 from standfast.records import LIVE, Status
@@ -214,7 +214,23 @@ class Driver:
         await s.env.unfenced(say)
 
 
-async def claim_and_drive(env: Env, run_id: str, others: Others) -> Driver | None:
-    """Claim a run; None if it is not to be had."""
-    row = await env.unfenced(lambda tx: claim(tx, run_id, env.lease.id, env.agents, others))
+async def claim_and_drive(env: Env, run_id: str, others: Others, *, held: bool) -> Driver | None:
+    """Claim a run; None if it is not to be had.
+
+    What its dead driver left running is ended before that, so that a crash in between forgets nothing of it.
+    """
+    left = await _end_remains(env, run_id) if held else set[str]()
+    row = await env.unfenced(lambda tx: claim(tx, run_id, env.lease.id, env.agents, others, left))
     return None if row is None else Driver(env, row)
+
+
+async def _end_remains(env: Env, run_id: str) -> set[str]:
+    """The calls of which something could not be ended. A holder that is only silent cuts its calls itself."""
+
+    def look(tx: Tx) -> tuple[RunRow, str] | None:
+        row = tx.run(run_id)
+        holder = row.holder if row is not None and row.holder != env.lease.id else None
+        return (row, holder) if row is not None and holder is not None and known_dead(tx, holder) else None
+
+    found = env.store.read(look)
+    return set() if found is None else await env.remains.end(*found, [call.id for call in found[0].in_flight])

@@ -11,6 +11,8 @@ from typing import Any
 
 from standfast.abc import Tx
 from standfast.agent import Agent
+from standfast.bodies.guard import guard
+from standfast.bodies.marks import end_carriers, is_of_driver
 from standfast.control import Ask
 from standfast.control_thread import ControlThread
 from standfast.drivers.local import LocalDriver
@@ -18,6 +20,7 @@ from standfast.env import Env
 from standfast.errors import StoreBusy, StoreError, StoreFailed
 from standfast.leases import Lease, Others, proven_dead
 from standfast.records import LIVE
+from standfast.remains import without_programs
 from standfast.scope import TaskWatch
 from standfast.stores.group import LOOK_SECONDS
 from standfast.stores.sqlite import SqliteStore
@@ -31,9 +34,12 @@ SWITCH_INTERVAL = 0.0005  # a control thread beside busy Python code must not wa
 def announce(store: SqliteStore, lease: Lease, agents: Iterable[Agent[Any, Any]]) -> None:
     """Others may start runs of these agents by name from now on."""
 
+    # A lease outlives what its process started: one that is not there says that nothing of it is.
+    dead = without_programs([lease.id for lease in store.read(lambda tx: tx.leases()) if proven_dead(lease)])
+
     def enter(tx: Tx) -> None:
-        for gone in filter(proven_dead, tx.leases()):
-            tx.drop_lease(gone.id)
+        for gone in dead:
+            tx.drop_lease(gone)
         lease.take(tx)
         for agent in agents:
             tx.put_contract(agent.contract_id, agent.name, agent.contract)
@@ -110,6 +116,7 @@ class Driving:
     def end(self) -> None:
         """Give the lease back, and leave the process as it was found."""
         self.env.writer.close()
+        self._end_programs()
         if not self.env.crashed:
             try:
                 self.bury()
@@ -118,6 +125,12 @@ class Driving:
                     "standfast: the lease was not given back, others wait until this process is gone: %s", error
                 )
         self.leave_loop()
+
+    def _end_programs(self) -> None:
+        """What could not be drained is left to a takeover, which may begin as soon as the lease is gone."""
+        mine = {mark for mark in guard.marks if is_of_driver(mark, self.env.lease.id)}
+        if mine:
+            end_carriers(mine.__contains__)
 
     def leave_loop(self) -> None:
         """Event loop and interpreter are as they were."""

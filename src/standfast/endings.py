@@ -217,6 +217,8 @@ class Endings:
             events = return_mail(tx, row, "failed")
             events += give_up(row.doc.frames, None, "the run has failed")
             row.doc.frames = []
+            if row.doc.stop is not None:
+                row.doc.stop.residue += left
             row.doc.receipt = receipt(tx, row, "failed")
             enter(row, "failed", tx.now)
             return (
@@ -226,6 +228,7 @@ class Endings:
             )
 
         await self._children_end()
+        left = await s.programs.end()
         if await s.write(mark):
             await self._ledger.work()
             await s.write(end)
@@ -244,10 +247,13 @@ class Endings:
         def end(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
             if tx.children(row.id, live=True) or pending_undos(tx, row):
                 return False, [], None
+            assert row.doc.stop is not None
+            row.doc.stop.residue += left
             return True, finish_cancel(tx, row), None
 
         while True:
             await self._children_end()
+            left = await s.programs.end()
             await s.write(mark)
             await self._ledger.work()
             if await s.write(end):

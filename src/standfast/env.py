@@ -13,6 +13,7 @@ from standfast.errors import Misuse
 from standfast.hub import Hub
 from standfast.leases import Lease
 from standfast.redaction import Redactor
+from standfast.remains import Remains
 from standfast.stores.group import GroupWriter
 from standfast.stores.sqlite import SqliteStore
 
@@ -58,6 +59,7 @@ class Env:
     live: int = 0  # runs being driven here
     performed: dict[str, int] | None = None  # counts of bodies begun, by tool, for tests
     redactor: Redactor | None = None  # keeps secrets out of what is said
+    remains: Remains = field(default_factory=Remains)
     crashed: bool = field(default=False)  # a test's kill -9: nothing is written any more
 
     async def unfenced(self, act: Callable[[Tx], T]) -> T:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from standfast import events as ev
+from standfast.bodies.guard import guard
+from standfast.bodies.marks import call_mark, end_carriers
 from standfast.bodies.threads import Token
 from standfast.clock import boot_id, uptime
 from standfast.places import place_of_task
@@ -57,6 +59,7 @@ class Tied(Protocol):
     def cut(self) -> None: ...
 
 
+CUT_WAIT = 0.1  # how long the event loop waits for killed programs to vanish; a stop looks again
 _tying = threading.Lock()  # a call's first requests may come from two of its threads at once
 
 
@@ -65,7 +68,7 @@ class Flight:
 
     __slots__ = (
         *("abandoned", "attempt", "beside", "body", "call", "cutting", "done", "ended", "facts", "gone", "heard", "id"),
-        *("over", "passage", "progressed", "ref", "row"),
+        *("mark", "over", "passage", "progressed", "ref", "row"),
         *("session", "speech", "spoiled", "take", "task", "tied", "token"),
     )
 
@@ -104,6 +107,7 @@ class Flight:
         self.beside = beside  # before, probe, undo, a reading of a fact: outside the gate, cut only with its own code
         self.spoiled = False  # a stop refused or cut one of its requests: what its body makes of that is no result
         self.tied: set[Tied] | None = None  # requests under way that must not outlive it
+        self.mark = ""  # of its programs, once it has started one
 
     @property
     def repeatable(self) -> bool:
@@ -135,6 +139,7 @@ class Flight:
         elif self.task is not None:
             insist(self.task)
         self.cut_tied()
+        self.end_programs()  # those too that nobody waits for
 
     def tie(self, request: Tied) -> None:
         """From now on the request is cut with this call; whoever ties looks afterwards whether it was too late."""
@@ -152,6 +157,20 @@ class Flight:
         """The call is cut or has ended: nothing of it goes on."""
         for request in tuple(self.tied or ()):
             request.cut()
+
+    def end_programs(self) -> None:
+        """Kill whatever its programs have left running; from whatever thread."""
+        if self.mark:
+            end_carriers(self.mark.__eq__, CUT_WAIT)
+
+    def let_go_of_programs(self, *, cut: bool) -> None:
+        """The call is over: what its programs left running goes on, unless the call was cut."""
+        if not self.mark:
+            return
+        if cut:
+            self.end_programs()
+        guard.close(self.mark)
+        self.mark = ""
 
     def until_over(self) -> asyncio.Future[None]:
         """Done when the call has ended and its end is on the way to the store."""
@@ -204,6 +223,14 @@ class Flight:
     @property
     def in_process_tool(self) -> bool:
         return False
+
+    def begin_program(self) -> str:
+        if not self.mark:
+            session = self.session
+            self.mark = call_mark(session.programs.mark, self.id, session.env.lease.id, beside=self.beside)
+            guard.open(self.mark)
+            session.in_loop(session.programs.may_be_left)
+        return self.mark
 
     def use(self, type_: type[Any]) -> Any:
         return self.session.env.use(type_)

@@ -111,6 +111,7 @@ class Freshness:
             if reading is not None:
                 reading.ended = True  # its code may send no further request
                 reading.cut_tied()
+                reading.let_go_of_programs(cut=True)
 
 
 def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:

@@ -85,6 +85,7 @@ def _code_ended(session: Session, code: Residue, _: asyncio.Task[Any]) -> None:
 async def late(session: Session, flight: Flight, outcome: Outcome) -> None:
     """A body ended after the run had gone on: kept as an event, and as an answer to an open doubt."""
     flight.gone = True
+    flight.let_go_of_programs(cut=flight.cutting or outcome.kind == "cut")
     result = outcome.raw if outcome.kind == "finished" else None
     error = "" if result is not None else f"{outcome.error or outcome.kind}: {outcome.message}"
     await _keep(session, flight.id, result, error)

@@ -132,6 +132,7 @@ async def _in_process(session: Session, flight: Flight) -> Outcome:
         qualname=qualname,
         args_json=flight.call.raw,
         key=flight.id,
+        mark=flight.begin_program(),
         on_say=flight.say,
         on_spend=flight.spend,
         on_progress=flight.progress,

@@ -146,8 +146,8 @@ class Preparing:
                 continue
             tool = s.tool_of(row)
             answer = "its code is not here" if tool is None else await probe(tool, row, s)
-            if isinstance(answer, NotHappened) and s.may_still_happen(row):
-                answer = "its old driver may still be alive"
+            if isinstance(answer, NotHappened) and await s.may_still_happen(row):
+                answer = "its old driver, or a program of it, may still be alive"
             if isinstance(answer, str):
                 if await self._decide(row, "in_doubt", None):
                     left.append(f"{row.tool}: it is not known whether this happened ({answer})")

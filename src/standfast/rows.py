@@ -245,6 +245,7 @@ class RunDoc:
     branch: bool = False
     diverged_ok: list[str] = field(default_factory=list[str])
     tripwire_ok: list[str] = field(default_factory=list[str])  # calls that a person lets say what they say
+    programs: bool = False  # it has started programs, of which something may still be running
     withheld: list[Withheld] = field(default_factory=list[Withheld])
     plan: list[PlanItem] = field(default_factory=list[PlanItem])
     frames: list[Frame] = field(default_factory=list[Frame])  # open ones, the active one last

@@ -29,10 +29,10 @@ from standfast.flight import Flight, Outcome
 from standfast.freshness import Freshness
 from standfast.gate import Gate
 from standfast.journal import Journal
-from standfast.leases import known_dead
 from standfast.loops import Rounds
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
+from standfast.programs import Programs
 from standfast.records import EndedAs, Hold, InFlight, Interruption, Moment, Spent
 from standfast.rows import CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
@@ -81,6 +81,7 @@ class Session:
         self.gate = Gate(self)
         self.voice = Voice(self)
         self.freshness = Freshness(self)
+        self.programs = Programs(self)
         self.thread = threading.get_ident()
         self._yielded = env.loop.time()
         self._counted_until = env.clock.monotonic()
@@ -243,6 +244,8 @@ class Session:
         flight.ended = True
         if flight.tied:
             flight.cut_tied()
+        if flight.mark:
+            flight.let_go_of_programs(cut=outcome.kind in ("cut", "timed_out"))
         self.flights.pop(flight.id, None)
         if flight.speech is not None:
             self.voice.end(flight)
@@ -373,10 +376,10 @@ class Session:
         mine = row is not None and row.fence == self.fence and row.status == "running"
         return mine and not flight.cutting and not self.shut
 
-    def may_still_happen(self, call: CallRow) -> bool:
-        """Whoever had begun it, before it was taken over or left, is not known to be dead."""
+    async def may_still_happen(self, call: CallRow) -> bool:
+        """Whoever had begun it, before it was taken over or left, is not known to be dead, or a program of theirs."""
         holder = call.left_by
-        return holder is not None and self.env.store.read(lambda tx: not known_dead(tx, holder))
+        return holder is not None and not await self.env.remains.all_dead(self.env.store, self.row, holder, [call.id])
 
     # --- signals ----------------------------------------------------------------------------------
 

@@ -230,14 +230,14 @@ class Supervisor:
             if s.row.status == "cancelling":
                 stopping.harden(self._mode())
         self._extra_residue = work.result()
-        await self._keep_outcomes()
+        await self._keep_outcomes(await s.programs.left() if mode == "pause" else [])
         if self._stepper is not None and self._stepper.done() and not self._stepper.cancelled():
             turn = self._stepper.result()
             if turn.kind in ("done", "idle", "performed", "error") and s.row.status in ("pausing", "cancelling"):
                 await self._end_turn(turn)
 
-    async def _keep_outcomes(self) -> None:
-        """Write how the calls that the stop found in flight have ended."""
+    async def _keep_outcomes(self, programs: list[Residue]) -> None:
+        """Write how the calls that the stop found in flight have ended, and what earlier ones have left running."""
         s = self._s
         outcomes, s.outcomes = s.outcomes, []
         residue, self._extra_residue = [*self._extra_residue, *still_left(s, self._extra_residue)], []
@@ -252,10 +252,11 @@ class Supervisor:
             stop.outcomes += [
                 f for f in outcomes if f.call.id not in known and (f.call.id in named or f.outcome == "still_running")
             ]
-            stop.residue += residue
+            running = programs if row.status != "cancelling" else []  # who cancels ends them
+            stop.residue += [*residue, *running]
             still_running(row, residue, s.env.lease.id)
             stop.calls_after = len({i for i, at in begun if at > stop.accepted_at and i not in named})
-            left: list[Event] = [ev.LeftBehind(what=r.what, where=r.why) for r in residue]
+            left: list[Event] = [ev.LeftBehind(what=r.what, where=r.why) for r in (*residue, *running)]
             drained = ev.VerbNoted(verb="drained", by=None, text=f"{len(outcomes)} call(s) in flight")
             return None, left or [drained], None
 
@@ -336,6 +337,8 @@ class Supervisor:
 
     async def _end_turn(self, turn: Turn) -> None:
         s = self._s
+        if turn.kind == "idle":
+            await s.programs.left()
         await s.flushed_or_fenced()
         if turn.kind == "error" and s.agent.on_error == "fail" and s.row.status == "running":
             await self._fail(turn)

@@ -54,7 +54,7 @@ class Ledger:
         if row.status in ("in_doubt", "check", "started", "failed"):
             answer = await probe(tool, row, s)
             if isinstance(answer, NotHappened):
-                if s.may_still_happen(row):
+                if await s.may_still_happen(row):
                     await self._end(row, "in_doubt", "it had not happened, but another process may still be at it")
                 else:
                     await self._end(row, "undone", "it had not happened")
@@ -95,7 +95,7 @@ class Ledger:
             return "failed", f"{type(error).__name__}: {text_of(error)}"
         if any(f.id == row.id for f in self._s.left):
             return "in_doubt", "it was undone while its body was still running"
-        if row.status != "finished" and self._s.may_still_happen(row):
+        if row.status != "finished" and await self._s.may_still_happen(row):
             return "in_doubt", "it was undone while another process may still have been at it"
         return "undone", ""
 

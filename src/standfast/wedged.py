@@ -45,6 +45,8 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
         unstored = _unstored(row, driver.s.step)
         code = f"code of step {driver.s.step}"
         _name(tx, row, Residue(f"{code} is still running and blocks the event loop{unstored}", where))
+        if row.doc.programs:
+            stop.residue += driver.s.programs.running()
         row.fence += 1
         events: list[Event] = [
             *(flight.stream_ended("still_running") for flight in flights if flight.is_stream),
@@ -65,12 +67,15 @@ def has_effect(ref: CallRef) -> bool:
 
 
 def _cut(flights: list[Flight], status: str, waited: float) -> None:
-    """Cut threads and processes from here; code in the loop's own thread cannot be."""
+    """Cut threads, processes and programs from here; code in the loop's own thread cannot be."""
     for flight in flights:
         tool = flight.call.tool
         at_once = not has_effect(flight.ref) or (status == "cancelling" and tool.undo is not None)
-        if flight.body is not None and (at_once or waited >= tool.grace):
-            flight.cut()
+        if at_once or waited >= tool.grace:
+            if flight.body is not None:
+                flight.cut()
+            else:
+                flight.end_programs()
 
 
 def _unstored(row: RunRow, step: int) -> str:

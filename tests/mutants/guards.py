@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import os
 import random
+import signal
 import sqlite3
 import tempfile
 import time
@@ -15,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 from tests.cancel import test_left_running as left
 from tests.core import test_odd_errors as odd
+from tests.drivers import test_programs_of_the_dead as dead
 from tests.frames import test_messages as messages
 from tests.frames import test_taking_over as taking_over
 from tests.halt import test_halts_that_nobody_set as by_hand
@@ -102,6 +106,27 @@ def a_budget_of_calls_holds() -> None:
         assert view.spent.calls == 5, view.spent
 
     _in_lab(scenario)
+
+
+def _with_programs(scenario: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
+    """Where what a scenario started and lost does not outlive it."""
+    with tempfile.TemporaryDirectory(prefix="standfast-programs-") as name:
+        try:
+            asyncio.run(asyncio.wait_for(scenario(Path(name)), 15))
+        finally:
+            for file in Path(name).glob("*.pid"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+def programs_end_with_their_driver() -> None:
+    """R6: a driver is killed, and nobody takes its place."""
+    _with_programs(lambda folder: dead.test_programs_end_with_their_driver_however_it_ends(folder, "look", 9))
+
+
+def a_takeover_ends_what_a_dead_driver_left_running() -> None:
+    """R15: its guard was killed with it, and a read is repeated."""
+    _with_programs(dead.test_a_read_is_repeated_when_its_first_program_has_ended)
 
 
 class SlowToCommit:

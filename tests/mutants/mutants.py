@@ -65,6 +65,20 @@ MUTANTS: tuple[Mutant, ...] = (
         hint=82,
     ),
     Mutant(
+        "programs go on without their driver",
+        "bodies/guard_main.py",
+        "        end_carriers(calls.__contains__)\n",
+        "        pass\n",
+        caught_by="programs_end_with_their_driver",
+    ),
+    Mutant(
+        "a takeover does not look for programs",
+        "driver.py",
+        "await _end_remains(env, run_id) if held else set[str]()",
+        "set[str]()",
+        caught_by="a_takeover_ends_what_a_dead_driver_left_running",
+    ),
+    Mutant(
         "a takeover does not raise the fence",
         "claiming.py",
         "    row.fence += 1\n",

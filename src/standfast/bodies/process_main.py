@@ -73,6 +73,10 @@ class ProcessCall:
     def in_process_tool(self) -> bool:
         return True
 
+    def begin_program(self) -> str:
+        """Nothing beside what this process carries itself, and its programs inherit."""
+        return ""
+
     def use(self, type_: type[Any]) -> Any:
         raise Misuse(
             f"use({type_.__name__}) does not work in a process tool",

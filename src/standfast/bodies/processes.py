@@ -15,6 +15,7 @@ from typing import Any
 
 from standfast.bodies import Cut, RemoteError
 from standfast.bodies.children import Child
+from standfast.bodies.marks import marked
 from standfast.bodies.pipes import PipeReader, PipeWriter
 from standfast.bodies.targets import process_target
 
@@ -40,11 +41,13 @@ class ProcessBody:
         qualname: str,
         args_json: bytes,
         key: str,
+        mark: str = "",
         on_say: Callable[[str], None],
         on_spend: Callable[[int, int, float], None],
         on_progress: Callable[[float, str], None],
     ) -> None:
         self._order = {"module": module, "path": path, "qualname": qualname, "args": args_json.decode(), "key": key}
+        self._mark = mark
         self._title = f"{module}:{qualname}"
         self._on_say = on_say
         self._on_spend = on_spend
@@ -71,7 +74,7 @@ class ProcessBody:
                 [sys.executable, "-P", "-m", "standfast.bodies.process_main"],
                 new_session=True,
                 stdin=subprocess.PIPE,
-                env=os.environ | {"PYTHONPATH": _python_path()},
+                env=marked(os.environ | {"PYTHONPATH": _python_path()}, self._mark),
                 pass_fds=(lines_of_child,),
             )
         except BaseException:

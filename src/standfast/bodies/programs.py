@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from standfast.bodies.children import Child
+from standfast.bodies.guard import guard
+from standfast.bodies.marks import marked
 from standfast.bodies.pipes import PipeReader, PipeWriter
 from standfast.context import current_call
 from standfast.errors import Misuse
@@ -30,12 +32,14 @@ async def run_process(
     """Run a program to its end; a cancel or `timeout` (TimeoutError) kills it and everything it has started.
 
     Its output goes to `say()` as it comes and is returned, of each stream at most 8 MiB (head and
-    tail). Without `stdin` it reads nothing. What it leaves running on a normal exit is not killed.
+    tail). Without `stdin` it reads nothing. What it leaves running is killed when its call is cut,
+    when the process dies before the call has ended, and when the run is cancelled.
     """
     if not argv:
         raise Misuse("run_process() was given no program", hint='name it: await run_process("git", "status")')
     call = current_call.get()
     in_process_tool = call is not None and call.in_process_tool
+    mark = call.begin_program() if call is not None else ""
     with ExitStack() as cleanup:
         child = Child(
             argv,
@@ -45,9 +49,12 @@ async def run_process(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
-            env=env,
+            env=marked(env, mark),
         )
         cleanup.callback(child.release)
+        if mark:
+            guard.group(mark, child.pid)
+            cleanup.callback(guard.ungroup, mark, child.pid)
         say = call.say if call is not None else _nobody_listens
         stdout, stderr = _Output(say), _Output(say)
         readers: list[PipeReader] = []
@@ -59,8 +66,7 @@ async def run_process(
             if stdin is not None and child.process.stdin is not None:
                 data = stdin.encode() if isinstance(stdin, str) else stdin
                 cleanup.callback(PipeWriter(child.process.stdin, data, then_close=True).close)
-            async with asyncio.timeout(timeout):
-                await _end_of(child, readers)
+            await _end_in_time(child, readers, timeout, argv[0])
             await _end_of_output(readers)
         except GeneratorExit:  # thrown away by a loop that is gone: nothing can be awaited
             child.kill()
@@ -75,6 +81,17 @@ async def run_process(
         _read_rest(readers)
         # reaped last: until now the pid was the program's own, so a kill could not meet a stranger
         return Completed(child.reap(), stdout.text(), stderr.text())
+
+
+async def _end_in_time(child: Child, readers: list[PipeReader], timeout: float | None, program: str) -> None:
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            await _end_of(child, readers)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"{program} did not end within {timeout:g} s, and was killed") from error
 
 
 async def _end_of(child: Child, readers: list[PipeReader]) -> None:

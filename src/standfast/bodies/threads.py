@@ -166,7 +166,9 @@ class ThreadBody:
         if isinstance(error, Exception):
             return None, error
         # StopIteration ends the map quietly; these and BaseExceptions would upset whoever awaits
-        escaped = RuntimeError(f"the body raised {shown(error)}" if error is not None else "the body raised StopIteration")
+        escaped = RuntimeError(
+            f"the body raised {shown(error)}" if error is not None else "the body raised StopIteration"
+        )
         escaped.__cause__ = error
         return None, escaped
 

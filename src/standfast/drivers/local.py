@@ -69,7 +69,7 @@ class LocalDriver:
             if status != "queued" and holder is not None and holder != self._env.lease.id and not self._gone(holder):
                 continue
             self._claiming[id_] = agent
-            task = self._env.loop.create_task(self._drive(id_), name=f"standfast drive {id_}")
+            task = self._env.loop.create_task(self._drive(id_, held=holder is not None), name=f"standfast drive {id_}")
             self._tasks[id_] = task
             task.add_done_callback(partial(self._ended, id_))
 
@@ -98,9 +98,9 @@ class LocalDriver:
         mine = [d for d in busy if d.s.agent.name == agent] + [a for a in self._claiming.values() if a == agent]
         return len(mine) < limit
 
-    async def _drive(self, id_: str) -> None:
+    async def _drive(self, id_: str, *, held: bool) -> None:
         try:
-            driver = await claim_and_drive(self._env, id_, self._others)
+            driver = await claim_and_drive(self._env, id_, self._others, held=held)
         except StoreDamaged as error:
             self._damaged[id_] = -1
             log.error("standfast: run %s cannot be driven: %s", id_, error)

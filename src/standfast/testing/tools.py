@@ -28,6 +28,10 @@ class ToolContext:
         self.stop_token = Token()
         self._provide = provide
 
+    def begin_program(self) -> str:
+        """A unit test sees to its programs itself."""
+        return ""
+
     def use(self, type_: type[Any]) -> Any:
         try:
             return self._provide[type_]

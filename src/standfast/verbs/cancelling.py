@@ -130,7 +130,7 @@ def cancel_one(
     row.wake_at = None
     enter(row, "cancelling", tx.now)
     open_calls = any(c.status in ("in_doubt", "check") for c in tx.open_calls(row.n))
-    live = held or row.in_flight or open_calls or tx.children(row.id, live=True)
+    live = held or row.in_flight or open_calls or tx.children(row.id, live=True) or row.doc.programs
     if not live and not any(c.undo == "pending" for c in marked) and not pending_undos(tx, row):
         events += finish_cancel(tx, row)
     saved(tx, row, events)

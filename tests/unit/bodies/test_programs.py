@@ -36,6 +36,9 @@ class Call:
     def say(self, text: str) -> None:
         self.said.append(text)
 
+    def begin_program(self) -> str:
+        return ""
+
     def use(self, type_: type[Any]) -> Any: ...
 
     def spend(self, input_tokens: int, output_tokens: int, cost: float) -> None: ...
@@ -109,7 +112,7 @@ async def test_output_streams_to_say_while_the_program_runs() -> None:
 
 async def test_output_said_before_a_cut_is_kept() -> None:
     """R9"""
-    with in_call(Call()) as call, pytest.raises(TimeoutError):
+    with in_call(Call()) as call, pytest.raises(TimeoutError, match=r"^sh did not end within 0\.3 s, and was killed$"):
         await run_process("sh", "-c", "echo begun; sleep 1000", timeout=0.3)
     assert "".join(call.said) == "begun\n"
 

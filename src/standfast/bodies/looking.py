@@ -1,0 +1,19 @@
+"""Looking at all processes takes a while: the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def in_a_thread(look: Callable[[], T]) -> T:
+    """What `look` gives, in a thread of its own: those of asyncio may all be taken by code that hangs."""
+    own = ThreadPoolExecutor(1, thread_name_prefix="standfast-looking")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(own, look)
+    finally:
+        own.shutdown(wait=False)
