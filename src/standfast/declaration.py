@@ -46,7 +46,7 @@ def check_declaration(tool: Tool[..., Any]) -> None:
     for what, given in (("before", tool.before), ("undo", tool.undo), ("probe", tool.probe)):
         if given is not None and not _is_async(given):
             raise bad(f"{what}= is not an async function", f"write it as async def {what}(...)")
-    rule = tool.confirm
+    rule: Any = tool.confirm
     if callable(rule) and _is_async(rule):
         raise bad("confirm= is an async function", "write it as a plain def: what it needs to know is in the arguments")
     if not callable(rule) and rule is not None and not isinstance(rule, bool):

@@ -13,7 +13,6 @@ from tests.helpers import eventually
 
 from standfast import (
     BadTool,
-    Budget,
     Done,
     DuplicateAgent,
     Happened,
@@ -190,7 +189,7 @@ def test_undo_on_a_tool_without_effect(effect: Any) -> None:
         lambda h: h.message("x", when="soon"),
         lambda h: h.resolve("c", "yes"),
         lambda h: h.resume(budget={"stepz": 5}),
-        lambda h: h.resume(budget=Budget(steps=-1)),
+        lambda h: h.resume(budget={"steps": -1}),
         lambda h: h.message("x", data=object()),
     ],
 )
