@@ -314,7 +314,7 @@ class RunView:
     held_tokens: int = 0  # what the frames on hold cost
     taken_by: str = ""  # who has taken the run over; "somebody" if they gave no name
     mail: tuple[MailView, ...] = ()
-    needs: tuple[Need, ...] = ()
+    needs: list[Need] = field(default_factory=list[Need])
     in_flight: tuple[CallRef, ...] = ()
     labels: dict[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None

@@ -104,7 +104,7 @@ async def test_cancel_withdraws_what_the_run_asks(db: str) -> None:
 
         (need,) = await eventually(asked)
         await cancelled(run)
-        assert (await run.view()).needs == ()
+        assert (await run.view()).needs == []
         answer = await run.answer(need.id, "yes")
         assert isinstance(answer, TooLate) or not answer
 

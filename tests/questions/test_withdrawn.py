@@ -95,7 +95,7 @@ async def test_a_question_that_the_new_attempt_does_not_ask_is_withdrawn() -> No
         assert await run.approve(new.call)
         assert await run.result(timeout=10) == "sent to bob"
         assert world.sent == [("bob", "hello")]
-        assert (await run.view()).needs == ()
+        assert (await run.view()).needs == []
 
 
 async def _needs(run: object) -> object:
