@@ -234,11 +234,19 @@ class StateCodec(Codec[T]):
         return self.write(value, dumping), dumping.rows
 
     def load_state(self, raw: bytes, fetch: Fetch, *, home: object = None, branched: bool = False) -> T:
-        """The state of a snapshot; rows are fetched when a Log is first read.
+        """The state of a snapshot; rows are fetched when a Log is first read. WrongState if it does not fit.
 
         `branched`: later rows go to new log ids (after rewind, fork, edit).
         """
-        return self.load(raw, Loading(fetch, home, branched=branched) if self.has_logs else None)
+        context = Loading(fetch, home, branched=branched) if self.has_logs else None
+        try:
+            return self._from_json(raw, by_alias=False, by_name=True, context=context)
+        except ValidationError as error:
+            path, why = _first_error(error)
+            raise WrongState(
+                f"the stored state cannot be read as {_name(self.type)}{f': field {path}' if path else ''}: {why}",
+                hint="@agent(migrate=...) makes new state of old; or edit the state; it is kept as it was",
+            ) from error
 
     def round_trip(self, value: T, fetch: Fetch, *, home: object = None) -> tuple[bytes, list[LogRows], T]:
         """dump_state, and the state as a new process would load it; rows in memory stay there."""
