@@ -20,7 +20,7 @@ from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
 from standfast.stack import give_up
 
-VOID = "void"  # the data of an asks hold whose questions a redirect or an edit has overtaken
+_VOID = "void"  # the data of an asks hold whose questions a redirect or an edit has overtaken
 
 
 def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = None) -> None:
@@ -32,7 +32,12 @@ def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = 
 def void_questions(row: RunRow) -> None:
     """The step is to be taken anew with something else: what it asked no longer stands in the way of a resume."""
     if "asks" in row.doc.holds:
-        row.doc.holds["asks"].data = VOID
+        row.doc.holds["asks"].data = _VOID
+
+
+def asks_in_vain(row: RunRow) -> bool:
+    """Are the questions that hold the run those of a step that is to be taken anew?"""
+    return "asks" in row.doc.holds and row.doc.holds["asks"].data == _VOID
 
 
 def enter(row: RunRow, status: Status, now: float) -> None:
