@@ -174,7 +174,8 @@ def _all_ledgers(tx: Tx, row: RunRow) -> Iterable[CallRow]:
 
 def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
     """What this stop did, from what is in the store."""
-    stop = row.doc.stop or Stop("pause", tx.now, tx.now, trigger="run")
+    rests = next((at for at in (row.doc.ended_at, row.doc.paused_at) if at is not None), tx.now)
+    stop = row.doc.stop or Stop("pause", rests, rests, trigger="run")
     ledger = [c for c in _all_ledgers(tx, row) if c.undo is not None]
     undone = [
         Undone(c.ref, "in_doubt" if c.undo is None or c.undo == "pending" else c.undo, c.tries, c.undo_reason)
@@ -196,7 +197,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         status=status,
         asked_at=stop.asked_at,
         accepted_at=stop.accepted_at,
-        settled_at=tx.now if row.doc.ended_at is None else row.doc.ended_at,
+        settled_at=max(stop.accepted_at, rests),  # it may have stood still before; and clocks are set back
         by=stop.by,
         reason=stop.reason,
         finished_steps=row.step,
