@@ -329,7 +329,7 @@ class Runtime:
 
     async def halts(self, *, lifted: bool = False, verify: Verify | None = None) -> builtins.list[Halt]:
         """The halts that hold, oldest first; with `lifted`, every one there ever was."""
-        return self.read(lambda tx: halts_in(tx, lifted=lifted, verify=verify)) if self._store.exists() else []
+        return self.read(lambda tx: halts_in(tx, lifted=lifted, verify=verify)) if self._has_store() else []
 
     async def forget(
         self, run: Handle[Any] | str, *, by: str | None = None, reason: str = "", route: str = ""
@@ -363,14 +363,14 @@ class Runtime:
             found = tx.list_runs(status=statuses, agent=agent, labels=labels, needs=needs, limit=limit, before=before)
             return [readable_view(tx, named, now, self.doing(named[0])) for named in found]
 
-        return self.read(look) if self._store.exists() else []
+        return self.read(look) if self._has_store() else []
 
     async def events(self, labels: dict[str, str] | None = None) -> AsyncIterator[Event]:
         """Events of all runs (or of those with these labels), from now on; each names its run."""
-        after = self.read(lambda tx: tx.last_record()) if self._store.exists() else 0
+        after = self.read(lambda tx: tx.last_record()) if self._has_store() else 0
         with self.hub.waiting(None, steps=True) as waiter:
             while True:
-                rows = self.read(lambda tx: tx.record_of_all(after, labels)) if self._store.exists() else []  # noqa: B023
+                rows = self.read(lambda tx: tx.record_of_all(after, labels)) if self._has_store() else []  # noqa: B023
                 for place, run, events in rows:
                     after = place
                     for event in events:
@@ -399,11 +399,17 @@ class Runtime:
 
     def read(self, look: Callable[[Tx], T]) -> T:
         """One consistent look at the store."""
-        if not self._store.exists():
+        if not self._has_store():
             raise UnknownRun(
                 f"the store {self._store.path} does not exist yet", hint="start a run first, or check the path"
             )
         return self._store.read(look)
+
+    def _has_store(self) -> bool:
+        """Is there anything to look at? What was in memory is gone with the Runtime: then Misuse says that."""
+        if self._store.in_memory:
+            self.must_be_open()
+        return self._store.exists()
 
     def must_be_open(self) -> ControlThread:
         """The control thread; Misuse where there is none, and so nobody who would hear of a change."""
