@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, TypeVar, overload
+from typing import IO, Any, Literal, TypeVar, get_args, overload
 
 from pydantic_core import from_json, to_json
 from typing_extensions import Unpack
@@ -356,7 +356,14 @@ class Runtime:
         before: str | None = None,
     ) -> list[RunView]:
         """Runs, newest first. One that cannot be read is listed too: its `error` says why."""
-        statuses = [status] if isinstance(status, str) else status
+        statuses = None if status is None else arguments.some_of("status", status, get_args(Status))
+        if arguments.whole("limit", limit, "give 0 or more") < 0:
+            raise Misuse(f"limit={limit!r} makes no sense", hint="give 0 or more")
+        arguments.text_or_none("agent", agent)
+        arguments.text_or_none("before", before)
+        labels = None if labels is None else arguments.texts_by_name("labels", labels)
+        if needs is not None:
+            arguments.flag("needs", needs)
         now = self.clock.now()
 
         def look(tx: Tx) -> list[RunView]:
