@@ -67,6 +67,10 @@ _UNMISTAKABLE = frozenset(
 )
 
 
+_READERS_DIGITS = 4000  # that every reader of JSON takes
+_LONG_NUMBER = re.compile(rb"\d{%d}" % _READERS_DIGITS)
+
+
 class Codec(Generic[T]):
     """JSON for values of one type. What dumps without an error loads again."""
 
@@ -112,7 +116,8 @@ class Codec(Generic[T]):
     def dump(self, value: T) -> bytes:
         """The value as JSON that `load` will take; NotStorable names the field that stands in the way."""
         raw = self.write(value)
-        if b"null" in raw:  # the serializer lets None pass in every field
+        # The serializer lets None pass in every field, and writes numbers that no reader takes.
+        if b"null" in raw or (len(raw) > _READERS_DIGITS and _LONG_NUMBER.search(raw)):
             self.load(raw)
         return raw
 

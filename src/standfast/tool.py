@@ -226,7 +226,8 @@ class Tool(Generic[P, R]):
 
     def dump_result(self, value: R) -> bytes:
         """The result as JSON; NotStorable if it is not what the function declares."""
-        if type(value) is self._plain_result and (plain := _plain_json(value)) is not None:
+        plain = _plain_json(value) if type(value) is self._plain_result else None
+        if plain is not None and len(plain) < _SURELY_READ:
             return plain
         try:
             return self._result.dump(value)
