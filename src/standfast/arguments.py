@@ -131,6 +131,12 @@ def one_of(name: str, value: Any, known: Sequence[str]) -> str:
     return str(value)
 
 
+def some_of(name: str, value: Any, known: Sequence[str]) -> list[str]:
+    """One or several of the words there are, or Misuse."""
+    several: Sequence[Any] = [*value] if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+    return [one_of(name, one, known) for one in several]
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False itself, or Misuse."""
     if not isinstance(value, bool):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from standfast import arguments
+from standfast.caps import Unsaid
 from standfast.errors import Misuse
 from standfast.records import Budget, Spent
 
@@ -33,7 +33,7 @@ def exhausted(budget: Budget, spent: Spent) -> str:
 
 
 def given(budget: Budget | Mapping[str, Any]) -> Budget:
-    """A budget, or the JSON of one as choices carry it; Misuse if it makes no sense."""
+    """A budget, or the JSON of one as choices carry it; `then` is None if it was not said, so that JSON keeps that."""
     if not isinstance(budget, Budget | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Misuse(f"{budget!r} is no budget", hint="give Budget(...) or a dict of its caps")
     if not isinstance(budget, Budget):
@@ -41,27 +41,17 @@ def given(budget: Budget | Mapping[str, Any]) -> Budget:
         if unknown:
             raise Misuse(f"a budget has no {', '.join(unknown)}", hint=f"it has {', '.join(_CAPS)}, repeats and then")
         budget = Budget(**budget)
-    return check(budget)
-
-
-def check(budget: Budget) -> Budget:
-    """The budget itself, or Misuse if it makes no sense."""
-    for name in (*_CAPS, "repeats"):
-        cap = getattr(budget, name)
-        if cap is None:
-            continue
-        kind = arguments.number if name in ("cost", "seconds") else arguments.whole
-        if kind(f"a budget's {name}", cap, "give a number, or None for no cap") < 0:
-            raise Misuse(f"a budget of {name}={cap!r} makes no sense", hint="give a number, or None for no cap")
-    if budget.then not in ("pause", "cancel", None):
-        raise Misuse(f"then={budget.then!r} is unknown", hint='use "pause" or "cancel"')
-    return budget
+    return replace(budget, then=_said(budget))
 
 
 def raised(old: Budget, new: Budget) -> Budget:
     """The caps after `start(budget=new)` or `resume(budget=new)`: what is given replaces what was, absolutely."""
     given = {name: getattr(new, name) for name in (*_CAPS, "repeats") if getattr(new, name) is not None}
-    return replace(old, **given, then=new.then or old.then)
+    return replace(old, **given, then=_said(new) or _said(old) or "pause")
+
+
+def _said(budget: Budget) -> Literal["pause", "cancel"] | None:
+    return None if isinstance(budget.then, Unsaid) else budget.then
 
 
 def doubled(budget: Budget, spent: Spent) -> dict[str, JsonValue]:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from standfast import arguments
 from standfast.agent import Agent
-from standfast.codec import Codec, canonical, to_json
+from standfast.codec import Codec, canonical, from_json, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.tool import Call, Tool
 
@@ -100,10 +100,26 @@ def ask(
     codec: Codec[Any] = Codec(type)
     offered: list[JsonValue] | None = None
     if options is not None:
-        from pydantic_core import from_json  # noqa: PLC0415 - only here
+        offered = [from_json(_answer(codec, option, f"ask(options=[..., {option!r}])")) for option in options]
+    if default is ...:
+        return AskCall(question, offered, codec, timeout, None)
+    given = f"ask(default={default!r})"
+    raw = _answer(codec, default, given)
+    if offered is not None and from_json(raw) not in offered:
+        raise Misuse(f"{given} is not one of the options", hint=f"give one of {offered}")
+    return AskCall(question, offered, codec, timeout, raw)
 
-        offered = [from_json(codec.dump(option)) for option in options]
-    return AskCall(question, offered, codec, timeout, None if default is ... else codec.dump(default))
+
+def _answer(codec: Codec[Any], value: Any, given: str) -> bytes:
+    """The JSON of what could be an answer, or Misuse."""
+    try:
+        return codec.dump(value)
+    except NotStorable as error:
+        wanted = getattr(codec.type, "__name__", codec.type)
+        raise Misuse(
+            f"{given} is no answer of type {wanted}{f': see {error.path}' if error.path else ''}",
+            hint="give one of that type; without a default the call raises CallTimedOut when the time is up",
+        ) from error
 
 
 def sleep(seconds: float) -> Call[None]:

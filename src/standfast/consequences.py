@@ -11,6 +11,7 @@ from typing import Final
 from standfast.abc import Tx
 from standfast.records import CallRef, Consequences, Hold, PlanItem
 from standfast.rows import CallRow, RunRow
+from standfast.stops import asks_in_vain
 
 _NAMED: Final = 2  # calls by name; the others are counted: a button has room for two lines
 _TITLE: Final = 34  # characters of a plan item
@@ -51,7 +52,7 @@ def _resume(row: RunRow) -> str:
     if row.doc.taken is not None:
         return f"{row.doc.taken.by or 'somebody'} has it: hand it back"
     for hold, words in _FIRST:
-        if hold in holds:
+        if hold in holds and not (hold == "asks" and asks_in_vain(row)):
             return words
     return f"tries step {row.step} again" if "error" in holds else f"goes on at step {row.step}"
 

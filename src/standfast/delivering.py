@@ -6,11 +6,18 @@ from collections.abc import Container, Sequence
 from typing import Final
 
 from standfast.abc import Tx
-from standfast.records import When
+from standfast.records import Hold, When
 from standfast.rows import Frame, MailRow, RunRow
 from standfast.snapshots import thoughts_in
 from standfast.stack import Limits, contract_limits, held_back
+from standfast.stops import asks_in_vain
 
+_FIRST: Final[dict[Hold, str]] = {
+    "asks": "what it asks is answered",
+    "in_doubt": "the doubt is settled",
+    "halted": "the halt is lifted",
+}
+"""What ends the holds that no resume ends."""
 _URGENCY: Final[dict[When, int]] = {"now": 0, "next": 1, "later": 2}
 
 
@@ -44,7 +51,7 @@ def disposition(row: RunRow, mail: MailRow, waits: str) -> str:
     if row.doc.taken is not None:
         return "; then ".join(filter(None, ["read when the run is handed back", waits]))
     if row.status == "paused":
-        return "; then ".join(filter(None, ["read when the run is resumed", waits]))
+        return "; then ".join(filter(None, [_read_when(row, wakes=not waits), waits]))
     if row.status == "queued":
         return "; then ".join(filter(None, ["read when the run starts", waits]))
     if waits:
@@ -53,3 +60,13 @@ def disposition(row: RunRow, mail: MailRow, waits: str) -> str:
         writes = [c.tool for c in row.in_flight if c.effect in ("write", "irreversible")]
         return f"waiting for {', '.join(writes)}" if writes else "now"
     return "after this step"
+
+
+def _read_when(row: RunRow, *, wakes: bool) -> str:
+    """What must come first, for a run that is paused; a run that only waits for mail is woken by it."""
+    holds = [name for name in row.doc.holds if not (wakes and name == "waiting")]
+    if not holds:
+        return "it wakes the run, which reads it next"
+    first = [words for name, words in _FIRST.items() if name in holds and not (name == "asks" and asks_in_vain(row))]
+    resumed = ["the run is resumed"] if len(first) < len(holds) else []
+    return f"read when {' and '.join([*first, *resumed])}"

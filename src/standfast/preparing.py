@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.contained import contain
-from standfast.errors import StoreDamaged
+from standfast.errors import StoreDamaged, WrongState
 from standfast.events import Event
 from standfast.freshness import contract_differences, state_may_differ
 from standfast.performed import probe
-from standfast.records import Happened, NotHappened
+from standfast.records import Happened, Json, NotHappened
 from standfast.rows import CallRow, RunRow
 from standfast.snapshots import unpack, with_state
 from standfast.stops import enter, hold
@@ -72,23 +72,37 @@ class Preparing:
         """Bring an old state to new code, if the agent says how."""
         s = self.s
         agent = s.agent
-        if s.row.doc.contract == agent.contract_id:
+        same = s.row.doc.contract == agent.contract_id
+        if same and agent.migrate is None:
             return
-
-        def look(tx: Tx) -> tuple[Any, bytes]:
-            found = tx.snapshot(s.row)
-            assert found is not None
-            return tx.contract(s.row.doc.contract), found[1]
-
-        old, snapshot = s.env.store.read(look)
-        changed = contract_differences(old or {}, agent)
-        if not changed:
-            await self._adopt(None)
-        elif agent.migrate is not None and state_may_differ(old or {}, agent):
+        old, snapshot = self._seen()
+        if agent.migrate is not None and (state_may_differ(old, agent) or self._misfit(snapshot) is not None):
             _, raw = unpack(snapshot)
             state = await contain(lambda: _migrated(agent, s.agent_json(raw)))
             new, logs = agent.state_codec.dump_new(agent.state_codec.accept(state))
-            await self._adopt(with_state(snapshot, new), logs, f"migrated: {'; '.join(changed)}")
+            why = "; ".join(contract_differences(old, agent)) or "the state is older than the code"
+            await self._adopt(with_state(snapshot, new), logs, f"migrated: {why}")
+        elif not same and not contract_differences(old, agent):
+            await self._adopt(None)
+
+    def _seen(self) -> tuple[Json, bytes]:
+        """The contract that the run was left with, and its snapshot."""
+        row = self.s.row
+
+        def look(tx: Tx) -> tuple[Json, bytes]:
+            found = tx.snapshot(row)
+            assert found is not None
+            return tx.contract(row.doc.contract) or {}, found[1]
+
+        return self.s.env.store.read(look)
+
+    def _misfit(self, snapshot: bytes) -> WrongState | None:
+        """Why the code here cannot read this state; None if it can."""
+        try:
+            self.s.agent.state_codec.load_state(unpack(snapshot)[1], self.s.fetch)
+        except WrongState as error:
+            return error
+        return None
 
     async def _adopt(self, state: bytes | None, logs: Any = (), note: str = "") -> None:
         agent = self.s.agent
@@ -109,8 +123,7 @@ class Preparing:
         differences: list[str] = []
         back = s.row.step
         if s.row.doc.contract != s.agent.contract_id:
-            old = s.env.store.read(lambda tx: tx.contract(s.row.doc.contract))
-            differences += contract_differences(old or {}, s.agent)
+            differences += contract_differences(self._seen()[0], s.agent)
         if s.row.attempt > 1:
             for text, step in await s.freshness.stale():
                 differences.append(text)
@@ -125,6 +138,8 @@ class Preparing:
         s = self.s
         text = "; ".join(differences)
         if differences:
+            if (misfit := self._misfit(self._seen()[1])) is not None:  # nothing is adopted: a migrate= may still come
+                raise misfit
             await s.freshness.refresh()
             await s.flushed()
             await self._adopt(None, note=f"a person accepted that it has changed: {text}")

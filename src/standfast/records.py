@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import JsonValue
+
+from standfast.caps import Unsaid, known_end, other_cap, whole_cap
 
 Json: TypeAlias = dict[str, JsonValue]
 """A JSON object."""
@@ -148,6 +150,10 @@ Answer: TypeAlias = Accepted | Refused | TooLate
 # --- budgets ------------------------------------------------------------------------------
 
 
+def _unsaid() -> Literal["pause"]:
+    return cast("Literal['pause']", Unsaid("pause"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """Caps that pause (or cancel) a run; None means no cap."""
@@ -158,7 +164,16 @@ class Budget:
     cost: float | None = None
     seconds: float | None = None
     repeats: int | None = None
-    then: Literal["pause", "cancel"] | None = None  # None: as the budget before it says, at first "pause"
+    then: Literal["pause", "cancel"] | None = field(default_factory=_unsaid)  # None: as the budget before it says
+
+    def __post_init__(self) -> None:
+        whole_cap("steps", self.steps)
+        whole_cap("calls", self.calls)
+        whole_cap("tokens", self.tokens)
+        other_cap("cost", self.cost)
+        other_cap("seconds", self.seconds)
+        whole_cap("repeats", self.repeats)
+        known_end(self.then)
 
 
 @dataclass(slots=True)
@@ -302,7 +317,7 @@ class RunView:
     held_tokens: int = 0  # what the frames on hold cost
     taken_by: str = ""  # who has taken the run over; "somebody" if they gave no name
     mail: tuple[MailView, ...] = ()
-    needs: tuple[Need, ...] = ()
+    needs: list[Need] = field(default_factory=list[Need])
     in_flight: tuple[CallRef, ...] = ()
     labels: dict[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None

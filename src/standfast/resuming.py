@@ -8,10 +8,10 @@ from standfast.abc import Tx
 from standfast.errors import NoAnswer
 from standfast.events import Event
 from standfast.machine import resume_leaves
-from standfast.records import Accepted, Answer, Budget, Choice, Hold, Refused, Spent
-from standfast.rows import Resume, RunRow
+from standfast.records import Accepted, Answer, Budget, Choice, Hold, Json, Refused, Spent
+from standfast.rows import CallRow, Resume, RunRow
 from standfast.spending import family_spent
-from standfast.stops import VOID, enter
+from standfast.stops import asks_in_vain, enter
 from standfast.withdrawing import withdraw
 
 
@@ -23,11 +23,11 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     room = not budgets.exhausted(caps, spent)
     kept: list[Hold] = [] if doc.person is None else doc.person.kept  # they do not hold what a person performs
     standing: list[Hold] = [
-        name for name, info in doc.holds.items() if name not in kept and (name != "asks" or info.data != VOID)
+        name for name in doc.holds if name not in kept and not (name == "asks" and asks_in_vain(row))
     ]
     left = resume_leaves(standing, accept_stale=ask.accept_stale, budget_has_room=room)
     if left:
-        return _refused(row, left, ask, spent), []
+        return _refused(tx, row, left, ask, spent), []
     gone = withdraw(tx, row, ()) if "asks" in doc.holds and "asks" not in kept else []
     changed = list[str]()
     if ask.budget:
@@ -70,7 +70,7 @@ def _issue_failed_reads_again(tx: Tx, row: RunRow) -> None:
             tx.update_call(call)
 
 
-def _refused(row: RunRow, left: frozenset[str], ask: Resume, spent: Spent) -> Refused:
+def _refused(tx: Tx, row: RunRow, left: frozenset[str], ask: Resume, spent: Spent) -> Refused:
     words: list[str] = []
     choices: list[Choice] = []
     for name in sorted(left):
@@ -80,10 +80,29 @@ def _refused(row: RunRow, left: frozenset[str], ask: Resume, spent: Spent) -> Re
             choices.append(Choice("resume", {"accept_stale": True}, "go on although the world has changed"))
         if name == "budget":
             choices.append(Choice("resume", {"budget": budgets.doubled(row.doc.budget, spent)}, "raise the cap"))
+        if name in ("asks", "in_doubt"):
+            choices += [choice for call in tx.open_calls(row.n) for choice in _settling(call, name)]
         if name == "taken":
             choices.append(Choice("hand_back", {}, "hand it back"))
     choices.append(Choice("cancel", {}, "cancel the run"))
     return Refused(f"the run is held by {'; '.join(words)}", tuple(choices))
+
+
+def _settling(call: CallRow, hold: str) -> list[Choice]:
+    """What a person can say about an open call that holds the run so."""
+    named: Json = {"call_id": call.id}
+    if hold == "in_doubt":
+        return [Choice("resolve", named, f"say whether {call.tool} happened")] if call.status == "in_doubt" else []
+    if call.status != "asking":
+        return []
+    if call.kind != "ask":
+        return [
+            Choice("approve", named, f"let {call.tool} pass"),
+            Choice("deny", {**named, "reason": ""}, f"refuse {call.tool}"),
+        ]
+    if isinstance(call.options, list):
+        return [Choice("answer", {**named, "value": option}, f"answer {option}") for option in call.options]
+    return [Choice("answer", named, f"answer: {call.question}")]
 
 
 def _caps(budget: Budget) -> str:

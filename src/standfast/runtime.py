@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, TypeVar, overload
+from typing import IO, Any, Literal, TypeVar, get_args, overload
 
 from pydantic_core import from_json, to_json
 from typing_extensions import Unpack
@@ -329,7 +329,7 @@ class Runtime:
 
     async def halts(self, *, lifted: bool = False, verify: Verify | None = None) -> builtins.list[Halt]:
         """The halts that hold, oldest first; with `lifted`, every one there ever was."""
-        return self.read(lambda tx: halts_in(tx, lifted=lifted, verify=verify)) if self._store.exists() else []
+        return self.read(lambda tx: halts_in(tx, lifted=lifted, verify=verify)) if self._has_store() else []
 
     async def forget(
         self, run: Handle[Any] | str, *, by: str | None = None, reason: str = "", route: str = ""
@@ -356,21 +356,28 @@ class Runtime:
         before: str | None = None,
     ) -> list[RunView]:
         """Runs, newest first. One that cannot be read is listed too: its `error` says why."""
-        statuses = [status] if isinstance(status, str) else status
+        statuses = None if status is None else arguments.some_of("status", status, get_args(Status))
+        if arguments.whole("limit", limit, "give 0 or more") < 0:
+            raise Misuse(f"limit={limit!r} makes no sense", hint="give 0 or more")
+        arguments.text_or_none("agent", agent)
+        arguments.text_or_none("before", before)
+        labels = None if labels is None else arguments.texts_by_name("labels", labels)
+        if needs is not None:
+            arguments.flag("needs", needs)
         now = self.clock.now()
 
         def look(tx: Tx) -> list[RunView]:
             found = tx.list_runs(status=statuses, agent=agent, labels=labels, needs=needs, limit=limit, before=before)
             return [readable_view(tx, named, now, self.doing(named[0])) for named in found]
 
-        return self.read(look) if self._store.exists() else []
+        return self.read(look) if self._has_store() else []
 
     async def events(self, labels: dict[str, str] | None = None) -> AsyncIterator[Event]:
         """Events of all runs (or of those with these labels), from now on; each names its run."""
-        after = self.read(lambda tx: tx.last_record()) if self._store.exists() else 0
+        after = self.read(lambda tx: tx.last_record()) if self._has_store() else 0
         with self.hub.waiting(None, steps=True) as waiter:
             while True:
-                rows = self.read(lambda tx: tx.record_of_all(after, labels)) if self._store.exists() else []  # noqa: B023
+                rows = self.read(lambda tx: tx.record_of_all(after, labels)) if self._has_store() else []  # noqa: B023
                 for place, run, events in rows:
                     after = place
                     for event in events:
@@ -399,11 +406,17 @@ class Runtime:
 
     def read(self, look: Callable[[Tx], T]) -> T:
         """One consistent look at the store."""
-        if not self._store.exists():
+        if not self._has_store():
             raise UnknownRun(
                 f"the store {self._store.path} does not exist yet", hint="start a run first, or check the path"
             )
         return self._store.read(look)
+
+    def _has_store(self) -> bool:
+        """Is there anything to look at? What was in memory is gone with the Runtime: then Misuse says that."""
+        if self._store.in_memory:
+            self.must_be_open()
+        return self._store.exists()
 
     def must_be_open(self) -> ControlThread:
         """The control thread; Misuse where there is none, and so nobody who would hear of a change."""

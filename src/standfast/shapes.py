@@ -123,7 +123,7 @@ def agent_json(name: str, contract: Json, description: str = "", models: Sequenc
 def view_from(body: Json) -> RunView:
     """A run, with choices that can be sent back as they are."""
     view = _views.validate_python(body)
-    return replace(view, needs=tuple(_need(need) for need in view.needs))
+    return replace(view, needs=[_need(need) for need in view.needs])
 
 
 def _need(need: Need) -> Need:

@@ -156,7 +156,7 @@ def _contract_of(tx: Tx, name: str) -> tuple[str, Json]:
 
 
 def _budget(of_agent: Budget, asked: Budget | None) -> Budget:
-    return budgets.check(budgets.raised(of_agent, asked) if asked else of_agent)
+    return budgets.raised(of_agent, asked or Budget())
 
 
 def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> RunRow:

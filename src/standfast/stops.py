@@ -21,7 +21,7 @@ from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
 from standfast.stack import give_up
 
-VOID = "void"  # the data of an asks hold whose questions a redirect or an edit has overtaken
+_VOID = "void"  # the data of an asks hold whose questions a redirect or an edit has overtaken
 
 
 def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = None) -> None:
@@ -33,7 +33,12 @@ def hold(row: RunRow, name: Hold, now: float, text: str = "", data: JsonValue = 
 def void_questions(row: RunRow) -> None:
     """The step is to be taken anew with something else: what it asked no longer stands in the way of a resume."""
     if "asks" in row.doc.holds:
-        row.doc.holds["asks"].data = VOID
+        row.doc.holds["asks"].data = _VOID
+
+
+def asks_in_vain(row: RunRow) -> bool:
+    """Are the questions that hold the run those of a step that is to be taken anew?"""
+    return "asks" in row.doc.holds and row.doc.holds["asks"].data == _VOID
 
 
 def enter(row: RunRow, status: Status, now: float) -> None:
@@ -170,7 +175,8 @@ def _all_ledgers(tx: Tx, row: RunRow) -> Iterable[CallRow]:
 
 def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
     """What this stop did, from what is in the store."""
-    stop = row.doc.stop or Stop("pause", tx.now, tx.now, trigger="run")
+    rests = next((at for at in (row.doc.ended_at, row.doc.paused_at) if at is not None), tx.now)
+    stop = row.doc.stop or Stop("pause", rests, rests, trigger="run")
     ledger = [c for c in _all_ledgers(tx, row) if c.undo is not None]
     undone = [
         Undone(c.ref, "in_doubt" if c.undo is None or c.undo == "pending" else c.undo, c.tries, c.undo_reason)
@@ -193,7 +199,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         status=status,
         asked_at=stop.asked_at,
         accepted_at=stop.accepted_at,
-        settled_at=tx.now if row.doc.ended_at is None else row.doc.ended_at,
+        settled_at=max(stop.accepted_at, rests),  # it may have stood still before; and clocks are set back
         by=stop.by,
         reason=stop.reason,
         finished_steps=row.step,

@@ -20,7 +20,6 @@ from typing import (
     Protocol,
     TypeVar,
     Unpack,
-    get_args,
     overload,
 )
 
@@ -28,11 +27,12 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from standfast.codec import Codec, canonical, to_json
+from standfast.declaration import check_declaration
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.guarding import Guard
 from standfast.json_values import LARGEST_VALUE
 from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
-from standfast.signature import Signature, bad_tool
+from standfast.signature import Signature
 from standfast.toolbox import Toolbox
 
 P = ParamSpec("P")
@@ -44,10 +44,8 @@ UndoFn = Callable[[Performed[Any, Any]], Awaitable[None]]
 Probe = Callable[[Performed[Any, Any]], Awaitable[Happened | NotHappened | None]]
 Confirm = bool | Callable[..., bool | str] | None
 
-_EFFECTS = get_args(Effect)
 _PLAIN = (str, int, bool)
 _SURELY_READ = 4000  # readers have limits for the digits of a number, none for a text of this size
-_SETTLES = get_args(Settles)
 
 unperformed: ContextVar[set[Call[Any]] | None] = ContextVar("standfast_unperformed", default=None)
 """Calls made in this step that nobody has performed yet; None outside a step."""
@@ -109,7 +107,7 @@ class Tool(Generic[P, R]):
         self,
         fn: Callable[P, Any],
         *,
-        effect: Effect = "write",
+        effect: Effect | None = None,
         before: Before | None = None,
         undo: UndoFn | None = None,
         settles: Settles = "step",
@@ -127,7 +125,7 @@ class Tool(Generic[P, R]):
             raise BadTool(f"@tool was given {fn!r}, which is no function", hint="decorate a def or an async def")
         update_wrapper(self, fn)
         self.name: str = fn.__name__ if name is None else name
-        self.effect: Effect = effect
+        self.effect: Effect = effect if effect is not None else "read" if kind == "model" else "write"
         self.before = before
         self.undo = undo
         self.settles: Settles = settles
@@ -140,7 +138,7 @@ class Tool(Generic[P, R]):
         self.kind = kind
         self.module: str = fn.__module__
         self.qualname: str = fn.__qualname__
-        self._check_declaration()
+        check_declaration(self)
         read = self._read()
         self._positional, self._names, self._defaults = read.positional, read.names, read.defaults
         self._sorted_names = sorted(self._names)
@@ -228,7 +226,8 @@ class Tool(Generic[P, R]):
 
     def dump_result(self, value: R) -> bytes:
         """The result as JSON; NotStorable if it is not what the function declares."""
-        if type(value) is self._plain_result and (plain := _plain_json(value)) is not None:
+        plain = _plain_json(value) if type(value) is self._plain_result else None
+        if plain is not None and len(plain) < _SURELY_READ:
             return plain
         try:
             return self._result.dump(value)
@@ -286,32 +285,6 @@ class Tool(Generic[P, R]):
 
     # --- reading the declaration ---------------------------------------------------------------
 
-    def _check_declaration(self) -> None:
-        if not self.name or any(c.isspace() for c in self.name):
-            raise BadTool(f"{self.name!r} is no name for a tool", hint="a name is not empty and has no spaces")
-        if self.effect not in _EFFECTS:
-            raise self._bad(f"effect={self.effect!r} is unknown", f"one of {', '.join(_EFFECTS)}")
-        if self.settles not in _SETTLES:
-            raise self._bad(f"settles={self.settles!r} is unknown", f"one of {', '.join(_SETTLES)}")
-        if inspect.isgeneratorfunction(self.fn) or inspect.isasyncgenfunction(self.fn):
-            raise self._bad("it is a generator", "return the whole result, and say(text) what should be seen live")
-        if self.effect in ("read", "idempotent"):
-            for what, given in (("before", self.before), ("undo", self.undo)):
-                if given is not None:
-                    raise self._bad(f"{what}= on effect={self.effect!r}", 'only effect="write" has something to undo')
-            if self.settles != "step":
-                raise self._bad(f"settles= on effect={self.effect!r}", 'only effect="write" stays in flight')
-        elif self.retries and self.kind != "model":
-            raise self._bad(
-                f"retries= on effect={self.effect!r}",
-                'it could act twice; say effect="idempotent" if repeating it with the same key is harmless',
-            )
-        if self.retries < 0 or self.grace < 0 or (self.timeout is not None and self.timeout <= 0):
-            raise self._bad("retries, grace or timeout is negative", "leave them out, or give a positive number")
-        for what, given in (("before", self.before), ("undo", self.undo), ("probe", self.probe)):
-            if given is not None and not _is_async(given):
-                raise self._bad(f"{what}= is not an async function", f"write it as async def {what}(...)")
-
     def _refuse_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         """Raise the TypeError that the plain function would raise."""
         inspect.signature(self.fn).bind(*args, **kwargs)
@@ -321,9 +294,6 @@ class Tool(Generic[P, R]):
         return NotStorable(
             f"the {what} of {self.name} cannot be stored: {error.message}", path=error.path, hint=error.hint
         )
-
-    def _bad(self, why: str, hint: str) -> BadTool:
-        return bad_tool(self.name, why, hint)
 
 
 def _plain_json(value: Any) -> bytes | None:
@@ -398,7 +368,3 @@ def tool(fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         return Tool(fn, **declared)
 
     return decorate if fn is None else decorate(fn)
-
-
-def _is_async(fn: object) -> bool:
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 from tests.budget.world import Loop, World, a_world, looper, putter, streamer, use_up
 from tests.helpers import eventually, held
 
-from standfast import Budget, Choice, Handle, Misuse, Refused, Run, RunCancelled, agent
+from standfast import Budget, Choice, Handle, Misuse, Refused, Run, RunCancelled, agent, tool
 from standfast.testing import lab
 
 
@@ -158,11 +159,69 @@ async def test_a_budget_given_to_start_changes_only_what_it_names() -> None:
         assert (await asks.view()).budget == Budget(steps=7, calls=3, then="pause")
 
 
-@pytest.mark.parametrize("cap", [{"steps": -1}, {"calls": True}, {"cost": "much"}, {"then": "explode"}])
-async def test_a_budget_that_makes_no_sense_is_refused(cap: dict[str, object]) -> None:
+async def test_a_resume_that_waits_for_a_pause_changes_only_what_it_names() -> None:
+    """R17: what a noted resume did not say is still not said when it is taken."""
+    begun, door = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def put_down() -> None:
+        begun.set()
+        await door.wait()
+
+    @agent("careful", budget=Budget(calls=9, then="cancel"), tools=[put_down])
+    async def careful(run: Run[Loop]) -> None:
+        await run.call(put_down())
+
+    async with lab([careful]) as runs:
+        run = await runs.start(careful, Loop())
+        await begun.wait()
+        await run.pause()
+        assert (await run.view()).status == "pausing"
+        assert await run.resume(budget=Budget(calls=2))
+        door.set()
+        with pytest.raises(RunCancelled):
+            await run.result(timeout=10)
+        assert (await run.view()).budget == Budget(calls=2, then="cancel")
+
+
+async def test_a_cap_pauses_unless_it_says_otherwise() -> None:
+    """R17."""
+    assert Budget().then == "pause"
+    assert Budget() == Budget(then="pause")
     async with a_world() as (runs, _):
-        with pytest.raises(Misuse):
-            await runs.start(looper, Loop(), budget=Budget(**cap))  # type: ignore[arg-type]
+        run = await runs.start(looper, Loop(steps=3))
+        assert (await run.view()).budget == Budget(steps=1000, then="pause")
+
+
+@pytest.mark.parametrize(
+    ("cap", "allowed"),
+    [
+        ({"steps": -1}, "0 or more"),
+        ({"steps": 2.5}, "whole"),
+        ({"calls": True}, "whole"),
+        ({"tokens": "1000"}, "whole"),
+        ({"repeats": -2}, "0 or more"),
+        ({"cost": "much"}, "number"),
+        ({"cost": math.nan}, "number"),
+        ({"cost": math.inf}, "number"),
+        ({"seconds": -0.1}, "0 or more"),
+        ({"seconds": "1"}, "number"),
+        ({"then": "explode"}, '"pause" or "cancel"'),
+    ],
+    ids=str,
+)
+def test_a_budget_that_makes_no_sense_is_refused_where_it_is_written(cap: dict[str, Any], allowed: str) -> None:
+    (name,) = cap
+    with pytest.raises(Misuse, match=name) as caught:
+        Budget(**cap)
+    assert allowed in caught.value.hint
+
+
+async def test_a_cap_of_nothing_lets_nothing_pass() -> None:
+    async with a_world() as (runs, world):
+        for caps in (Budget(steps=0), Budget(calls=0), Budget(tokens=0), Budget(cost=0), Budget(seconds=0)):
+            await held(await runs.start(looper, Loop(steps=3), budget=caps), "budget")
+        assert world.calls == []
 
 
 async def _run_until_held(runs: object, run: object) -> object:

@@ -104,7 +104,7 @@ async def test_cancel_withdraws_what_the_run_asks(db: str) -> None:
 
         (need,) = await eventually(asked)
         await cancelled(run)
-        assert (await run.view()).needs == ()
+        assert (await run.view()).needs == []
         answer = await run.answer(need.id, "yes")
         assert isinstance(answer, TooLate) or not answer
 
@@ -168,6 +168,23 @@ async def test_a_budget_that_cancels_says_so(db: str) -> None:
         assert receipt.usage.tokens == 120
         assert receipt.asked_at <= receipt.accepted_at <= receipt.settled_at
         assert receipt.calls_after_cancel == 0
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["done", "asks"])
+async def test_the_receipt_of_a_run_that_nobody_stopped_has_the_times_of_its_own_end(ends: bool) -> None:
+    """R9: read again later, it says the same, and nothing has settled before it was accepted."""
+
+    @agent("stops by itself")
+    async def by_itself(run: Run[Nothing]) -> Done[str]:
+        return Done("by itself" if ends else await run.call(ask("Go on?")))
+
+    async with lab([by_itself]) as runs:
+        run = await runs.start(by_itself, Nothing())
+        first = await run.settled(timeout=LIMIT)
+        await runs.clock.advance(60)
+        again = await run.settled()
+        assert first.asked_at == first.accepted_at == first.settled_at
+        assert (again.asked_at, again.settled_at) == (first.asked_at, first.settled_at)
 
 
 async def test_a_sleeping_run_is_cancelled_at_once() -> None:

@@ -51,6 +51,10 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
+def names(folder: Path) -> set[str]:
+    return {f.name for f in folder.iterdir()}
+
+
 def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
@@ -126,6 +130,48 @@ async def test_looking_changes_no_byte_of_a_closed_store(tmp_path: Path) -> None
         assert len([e async for e in handle.events()]) > 30
         await asyncio.sleep(0.3)  # its control thread ticks, and still writes nothing
     assert contents(tmp_path) == before
+
+
+async def test_looking_leaves_no_file_behind(tmp_path: Path) -> None:
+    """Ruling: opening with drive=False writes nothing; what SQLite needs for a look goes with the last who looks."""
+    run = await filled(tmp_path / "runs.db")
+    before = names(tmp_path)
+    stat_before = (tmp_path / "runs.db").stat()
+    for _ in range(2):
+        async with (
+            Runtime(tmp_path / "runs.db", drive=False) as first,
+            Runtime(tmp_path / "runs.db", drive=False) as second,
+        ):
+            assert (await first.handle(run).view()).status == (await second.handle(run).view()).status == "done"
+        assert names(tmp_path) == before
+    after = (tmp_path / "runs.db").stat()
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (
+        *(stat_before.st_ino, stat_before.st_size),
+        stat_before.st_mtime_ns,
+    )
+
+
+async def test_leaving_a_look_takes_nothing_from_who_is_at_work(tmp_path: Path) -> None:
+    """R2: the log of another process stays where it is, also while it is still empty."""
+    program = (
+        "import os, sys\nsys.path.insert(0, os.getcwd())\n"
+        "from tests.conformance.rows import insert, step\nfrom standfast.stores.sqlite import SqliteStore\n"
+        "s = SqliteStore(sys.argv[1]); s.create(); row = insert(s); s.close(); s.read(lambda tx: tx.run('r1'))\n"
+        "print('open', flush=True); input(); step(s, row, b'[]\\n1'); print('written', flush=True); input()\n"
+        "os._exit(9)"
+    )
+    command = [sys.executable, "-c", program, tmp_path / "runs.db"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None and other.stdout is not None
+        for word in ("open", "written"):
+            assert other.stdout.readline().strip() == word
+            async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+                assert (await runs.handle("r1").view()).step == (word == "written")
+            assert names(tmp_path) == {"runs.db", "runs.db-wal", "runs.db-shm"}
+            other.stdin.write("\n")
+            other.stdin.flush()
+    async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+        assert (await runs.handle("r1").view()).step == 1
 
 
 async def test_looking_changes_no_byte_of_what_a_killed_driver_left(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ async def talker(run: Run[Work]) -> Done[str]:
     return Done(await run.call(stream("tell")))
 
 
-@tool(effect="read", kind="model")
+@tool(kind="model")
 async def stream(prompt: str) -> str:
     world.read.append(prompt)
     for word in ("one ", "two "):

@@ -13,7 +13,6 @@ from tests.helpers import eventually
 
 from standfast import (
     BadTool,
-    Budget,
     Done,
     DuplicateAgent,
     Happened,
@@ -190,7 +189,7 @@ def test_undo_on_a_tool_without_effect(effect: Any) -> None:
         lambda h: h.message("x", when="soon"),
         lambda h: h.resolve("c", "yes"),
         lambda h: h.resume(budget={"stepz": 5}),
-        lambda h: h.resume(budget=Budget(steps=-1)),
+        lambda h: h.resume(budget={"steps": -1}),
         lambda h: h.message("x", data=object()),
     ],
 )
@@ -355,6 +354,24 @@ async def test_waiting_for_a_run_after_the_runtime_was_left_is_an_error(tmp_path
             await waiting(run)
     helpful(caught.value, "not open")
     assert await control.handle(done.id).result() == 1
+
+
+@pytest.mark.parametrize(
+    "looking",
+    [lambda runs: runs.handle("r1").view(), lambda runs: runs.list(), lambda runs: runs.halts()],
+    ids=["view", "list", "halts"],
+)
+async def test_a_look_at_what_was_in_memory_says_that_the_runtime_is_not_open(looking: Any) -> None:
+    """It is gone for good: no store failed, and nothing has to be repaired."""
+    runs = Runtime(":memory:", agents=[simple])
+    for left in (False, True):
+        with pytest.raises(Misuse) as caught:
+            await looking(runs)
+        helpful(caught.value, "not open")
+        if not left:
+            async with runs:
+                await (await runs.start(simple, Plain(), id="r1")).result()
+                await looking(runs)
 
 
 # --- verbs on an ended run: TooLate -------------------------------------------------------------------------

@@ -88,11 +88,12 @@ async def test_a_damaged_store_is_never_no_such_run(tmp_path: Path) -> None:
     assert not isinstance(error, UnknownRun)
 
 
-async def test_a_run_row_that_cannot_be_read_is_damage_not_absence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", ["7", '{"steps": -1}'])
+async def test_a_run_row_that_cannot_be_read_is_damage_not_absence(tmp_path: Path, budget: str) -> None:
     path = tmp_path / "runs.db"
     await a_store(path)
     with sqlite3.connect(path) as c:
-        c.execute("UPDATE runs SET doc = '{\"budget\": 7}'")
+        c.execute("UPDATE runs SET doc = ?", (f'{{"budget": {budget}}}',))
     c.close()
     error = await open_fails(path, drive=False)
     assert isinstance(error, StoreDamaged)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from tests.core.processes import Worker
 from tests.helpers import eventually
 
-from standfast import Agent, Done, Log, Pipeline, Refused, Run, Runtime, agent, tool
+from standfast import Agent, Done, Handle, Log, Pipeline, Refused, Run, Runtime, agent, tool
 from standfast import events as ev
 from standfast.records import RunView
 
@@ -179,7 +179,8 @@ async def test_accept_stale_cannot_make_a_state_fit(path: Path) -> None:
             return view if "error" in view.holds and view.status == "paused" else None
 
         view = await eventually(look)
-        assert "full_name" in view.error
+        assert view.error.startswith("WrongState: the stored state cannot be read as New: field full_name:")
+        assert "migrate=" in view.traceback
         assert await run.edit({"name": None, "full_name": "mended"})
         assert await run.resume(accept_stale=True)
         assert await run.result(timeout=20) == 2
@@ -203,6 +204,53 @@ async def test_migrate_turns_the_old_state_into_the_new(path: Path) -> None:
         notes = [e.text async for e in run.events() if isinstance(e, ev.VerbNoted)]
         assert any("state schema" in text for text in notes)
     assert seen == [{"n": 1, "name": "ada"}]
+
+
+async def held_by_error(path: Path, new: Any, **how: Any) -> RunView:
+    async with Runtime(path, agents=[new]) as runs:
+        run = runs.handle("r1")
+        assert await run.resume(**how)
+
+        async def look() -> RunView | None:
+            view = await run.view()
+            return view if view.status == "paused" and "error" in view.holds else None
+
+        view: RunView = await eventually(look)
+        return view
+
+
+async def test_a_state_that_was_accepted_in_vain_can_still_be_migrated(path: Path) -> None:
+    """R16: a person said to go on, the state did not fit; the next deploy knows how to make it fit."""
+    await paused(path, stepper(Old), Old(n=1, name="ada"))
+    await resumed(path, stepper(New))
+    await held_by_error(path, stepper(New), accept_stale=True)
+    mended = stepper(New, migrate=lambda old: New(n=old["n"], full_name=old["name"]))
+    assert await resolved(path, mended) == 2
+
+
+async def test_a_fork_from_before_a_migration_is_migrated_too(path: Path) -> None:
+    """R10, R16: the snapshot before that step is as old as it was."""
+    seen: list[Any] = []
+
+    def migrate(old: dict[str, Any]) -> New:
+        seen.append(old)
+        return New(n=old["n"], full_name=old["name"])
+
+    async with Runtime(path, agents=[stepper(Old)]) as runs:
+        run = await runs.start("changing", {}, id="r1", budget={"steps": 1})
+        await eventually(lambda: _paused(run))
+    new = stepper(New, migrate=migrate)
+    async with Runtime(path, agents=[new]) as runs:
+        run = runs.handle("r1")
+        assert await run.resume(budget={"steps": 2})
+        assert await run.result(timeout=20) == 2
+        again = await run.fork(at=0)
+        assert await again.result(timeout=20) == 2
+    assert seen == [{"n": 1, "name": "x"}, {"n": 0, "name": "x"}]
+
+
+async def _paused(run: Handle[Any]) -> bool:
+    return (await run.view()).status == "paused"
 
 
 async def test_an_async_migrate_may_return_plain_json(path: Path) -> None:

@@ -308,7 +308,7 @@ async def test_an_idle_run_waits_for_mail_and_costs_no_driver() -> None:
     async with lab([listener]) as runs:
         run = await runs.start(listener, Mem())
         view = await status_is(run, "paused")
-        assert (view.holds, view.driver, view.needs) == (("waiting",), "", ())
+        assert (view.holds, view.driver, view.needs) == (("waiting",), "", [])
         await run.message("hello")
 
         async def heard() -> bool:

@@ -15,7 +15,6 @@ from tests.core.mistakes import Plain, act, held_by, helpful, simple, waits
 from tests.helpers import eventually
 
 from standfast import (
-    Budget,
     Done,
     Misuse,
     Run,
@@ -50,12 +49,10 @@ SOON = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
         {"deadline": SOON},
         {"deadline": math.nan},
         {"deadline": True},
-        {"budget": Budget(steps=2.5)},  # type: ignore[arg-type]
-        {"budget": Budget(cost=math.nan)},
-        {"budget": Budget(cost=math.inf)},
-        {"budget": Budget(seconds="1")},  # type: ignore[arg-type]
         {"budget": {"stepz": 1}},
         {"budget": {"steps": 2.5}},
+        {"budget": {"cost": math.nan}},
+        {"budget": {"then": "explode"}},
         {"budget": 7},
         {"id": 5},
         {"id": LONE},
@@ -70,6 +67,39 @@ async def test_a_start_with_a_wrong_argument_starts_no_run(given: dict[str, Any]
                 await runs.start(by, Plain() if by is simple else {}, **given)  # type: ignore[call-overload]
             helpful(caught.value)
         assert await runs.list() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        ({"status": "foo"}, "queued, running, pausing, paused, cancelling, cancelled, done, failed"),
+        ({"status": ["done", "foo"]}, "queued, running, pausing, paused, cancelling, cancelled, done, failed"),
+        ({"status": 7}, "queued, running, pausing, paused, cancelling, cancelled, done, failed"),
+        ({"limit": -1}, "0 or more"),
+        ({"limit": "10"}, "0 or more"),
+        ({"limit": True}, "0 or more"),
+        ({"agent": 7}, "str"),
+        ({"labels": {"a": 1}}, "str"),
+        ({"needs": "yes"}, "bool"),
+        ({"before": 7}, "str"),
+    ],
+    ids=str,
+)
+async def test_a_list_of_what_there_cannot_be_is_refused(given: dict[str, Any], allowed: str) -> None:
+    """R26: a mistyped status must not look like "there are none"."""
+    async with lab([simple]) as runs:
+        await (await runs.start(simple, Plain())).result()
+        with pytest.raises(Misuse) as caught:
+            await runs.list(**given)
+        helpful(caught.value)
+        assert allowed in caught.value.hint
+
+
+async def test_a_list_of_none_is_empty() -> None:
+    async with lab([simple]) as runs:
+        await (await runs.start(simple, Plain())).result()
+        assert await runs.list(limit=0) == []
+        assert len(await runs.list(status=("done", "failed"), limit=1)) == 1
 
 
 async def test_a_start_takes_a_budget_as_a_dict() -> None:

@@ -94,7 +94,7 @@ async def test_after_a_crash_the_request_is_sent_again(server: LoopbackProvider)
         await runs.crash()
         await asked(server, 2)
         assert await run.result(timeout=30) == ["yes"]
-        assert (await run.view()).needs == ()
+        assert (await run.view()).needs == []
 
 
 async def test_two_runs_share_a_client_and_only_one_is_stopped(server: LoopbackProvider) -> None:

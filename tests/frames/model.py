@@ -120,7 +120,7 @@ class Model:
         if self.taken:
             return said.startswith("read when the run is handed back")
         if self.status in ("queued", "paused"):
-            return said.startswith("read when the run")
+            return said.startswith(("read when ", "it wakes the run"))
         return bool(why) or said == "after this step" or (letter.when == "now" and said.startswith(("now", "waiting")))
 
     # --- reading the record ---------------------------------------------------------------------------

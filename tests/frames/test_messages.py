@@ -112,7 +112,7 @@ async def test_now_cuts_the_thought_in_flight_and_finished_calls_keep_their_resu
         run = await runs.start(asker, Desk())
         view = await held(run, "asks")
         assert world.log == ["send first"]
-        assert await note(run, "by the way", "now") == "read when the run is resumed"
+        assert await note(run, "by the way", "now") == "read when what it asks is answered"
         assert (await run.view()).holds == ("asks",)  # a message answers no question
         assert await run.answer(str(view.needs[0].call), "yes")
         assert await run.result(timeout=10) == ["by the way None", "first", "yes", "second"]
@@ -142,7 +142,7 @@ async def test_an_idle_run_is_not_kept_busy_by_mail_that_waits() -> None:
         await run.redirect("which it never reads")
         step = (await held(run, "waiting")).step
         assert step < 6
-        await run.message("go")
+        assert await note(run, "go", "next") == "it wakes the run, which reads it next"
         assert await run.result(timeout=10) == ["go", "some day"]
 
 

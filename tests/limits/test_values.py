@@ -10,12 +10,28 @@ import pytest
 from pydantic import BaseModel
 from tests.helpers import held
 
-from standfast import Done, Handle, Log, NotStorable, Run, Runtime, agent, arguments, progress, say, tool, voice
+from standfast import (
+    CallFailed,
+    Done,
+    Handle,
+    Log,
+    NotStorable,
+    Run,
+    Runtime,
+    agent,
+    arguments,
+    progress,
+    say,
+    tool,
+    voice,
+)
 from standfast import events as ev
 from standfast import run as run_module
 from standfast.arguments import LONGEST_MESSAGE, LONGEST_TRACEBACK, middle_left_out
 from standfast.codec import Codec
 from standfast.json_values import LARGEST_VALUE
+from standfast.records import Effect
+from standfast.testing import lab
 from standfast.voice import LEFT_OUT
 
 
@@ -118,6 +134,34 @@ async def test_a_value_is_so_large_and_no_larger_and_the_run_keeps_its_last_snap
         await run.edit({"size": 10})
         await run.resume()
         await run.result(timeout=60)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "write", "irreversible"])
+@pytest.mark.parametrize("listed", [False, True])
+async def test_a_number_that_nobody_could_read_again_fails_the_call_whatever_its_effect(
+    effect: Effect, listed: bool
+) -> None:
+    """A result that cannot be stored: the step gets CallFailed, as for anything else a tool does wrong."""
+
+    @tool(effect=effect, confirm=False)
+    async def counts() -> int:
+        return 10**5000
+
+    @tool(effect=effect, confirm=False)
+    async def lists() -> list[int]:
+        return [10**5000]
+
+    @agent("counter", tools=[counts, lists])
+    async def counter(run: Run[Sized]) -> Done[str]:
+        try:
+            await run.call(lists() if listed else counts())
+        except CallFailed as failed:
+            return Done(f"{failed.type}: {failed.message}")
+        return Done("read again")
+
+    async with lab([counter]) as runs:
+        run = await runs.start(counter, Sized(what="", size=0))
+        assert (await run.result(timeout=10)).startswith("NotStorable: the result of ")
 
 
 def test_a_value_that_is_too_large_names_the_field() -> None:

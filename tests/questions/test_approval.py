@@ -149,6 +149,6 @@ async def test_cancel_withdraws_the_question() -> None:
         receipt = await run.settled(10)
         assert receipt.residue == ()
         view = await run.view()
-        assert view.needs == ()
+        assert view.needs == []
         assert not await run.approve(need.call)
         await eventually(lambda: world.sent == [])

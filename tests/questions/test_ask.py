@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.helpers import eventually, held
 from tests.questions.world import Note, a_world, asker, juggler, patient
 
-from standfast import Refused, WrongState
+from standfast import Misuse, Refused, WrongState, ask
 
 
 async def test_answers_are_typed_and_the_run_goes_on_by_itself() -> None:
@@ -45,6 +47,25 @@ async def test_when_the_time_is_up_the_default_is_given_or_the_call_times_out() 
         await eventually(lambda: _asked(run, "Sure?"))
         await runs.clock.advance(61)
         assert await run.result(timeout=10) == "red, CallTimedOut"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"timeout": 60, "default": None}, r"ask\(default=None\) "),
+        ({"timeout": 60, "default": 7}, r"ask\(default=7\) "),
+        ({"type": int, "timeout": 60, "default": "x"}, r"ask\(default='x'\) "),
+        ({"options": ["a", "b"], "timeout": 60, "default": "zz"}, r"ask\(default='zz'\) is not one of the options"),
+        ({"options": ["a", 7]}, r"ask\(options=\[..., 7\]\) "),
+        ({"default": "a"}, "needs a timeout"),
+    ],
+    ids=str,
+)
+def test_a_default_that_could_not_be_an_answer_is_refused_before_anybody_is_asked(given: Any, says: str) -> None:
+    """R14, bad input: what a person may not answer is not given in their place."""
+    with pytest.raises(Misuse, match=says) as caught:
+        ask("Which?", **given)
+    assert caught.value.hint
 
 
 async def test_an_answer_in_time_is_taken_instead_of_the_default() -> None:

@@ -24,7 +24,9 @@ async def test_a_write_in_flight_at_a_crash_is_in_doubt_and_not_repeated(point: 
         assert need.kind == "doubt"
         assert "pay" in need.text and "5" in need.text
         assert world.paid == ([] if point == "admitted" else [5])
-        assert isinstance(await run.resume(), Refused)
+        refused = await run.resume()
+        assert isinstance(refused, Refused)
+        assert [(c.verb, c.args.get("call_id")) for c in refused.choices] == [("resolve", need.call), ("cancel", None)]
 
 
 async def test_a_write_recorded_before_a_crash_is_not_repeated() -> None:

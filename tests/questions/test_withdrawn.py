@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from tests.helpers import eventually, held
-from tests.questions.world import World, look, send
+from tests.questions.world import Note, World, asker, look, send
 
-from standfast import Done, Handle, Refused, Run, agent, tool, use
+from standfast import Choice, Done, Handle, Refused, Run, agent, tool, use
 from standfast.records import Need
 from standfast.testing import lab
 
@@ -95,7 +95,7 @@ async def test_a_question_that_the_new_attempt_does_not_ask_is_withdrawn() -> No
         assert await run.approve(new.call)
         assert await run.result(timeout=10) == "sent to bob"
         assert world.sent == [("bob", "hello")]
-        assert (await run.view()).needs == ()
+        assert (await run.view()).needs == []
 
 
 async def _needs(run: object) -> object:
@@ -117,6 +117,42 @@ async def test_a_redirect_for_now_can_be_read_without_an_answer_to_the_old_quest
         assert await run.approve(new.call)
         assert await run.result(timeout=10) == "sent to bob"
         assert world.sent == [("bob", "hello")]
+
+
+async def test_a_redirect_says_what_it_waits_for_and_a_refused_resume_offers_the_answers() -> None:
+    """R5, R14, R19: what is told about mail is true, and what is offered can be sent back as it is."""
+    world = World()
+    async with lab([writer, asker], provide={World: world}) as runs:
+        run = await runs.start(writer, Letter())
+        (need,) = (await held(run, "asks")).needs
+        told = await run.redirect("bob", when="next")
+        assert told and told.note == "read when what it asks is answered"
+        refused = await run.resume()
+        assert isinstance(refused, Refused)
+        assert [(c.verb, c.args.get("call_id")) for c in refused.choices] == [
+            *(("approve", need.call), ("deny", need.call)),
+            ("cancel", None),
+        ]
+        await run.pause()
+        told = await run.message("by the way")
+        assert told and told.note == "read when what it asks is answered and the run is resumed"
+        told = await run.redirect("eve")  # for now: the question is void
+        assert told and told.note == "read when the run is resumed"
+        assert (await run.view()).consequences.pause == "goes on at step 0"
+
+        run = await runs.start(asker, Note())
+        (need,) = (await held(run, "asks")).needs
+        refused = await run.resume()
+        assert isinstance(refused, Refused)
+        assert [(c.verb, c.args.get("value")) for c in refused.choices] == [
+            *(("answer", "red"), ("answer", "blue")),
+            ("cancel", None),
+        ]
+        assert await run.choose(need, refused.choices[1])
+        (need,) = (await _asked(run, "How many?"),)
+        refused = await run.resume()
+        assert isinstance(refused, Refused)
+        assert refused.choices[0] == Choice("answer", {"call_id": need.call}, "answer: How many?")
 
 
 async def test_a_question_that_a_redirected_step_asks_again_is_asked_again() -> None:

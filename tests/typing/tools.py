@@ -68,6 +68,7 @@ tool(settles="later")  # type: ignore[call-overload]
 tool(undo=plain_undo)  # type: ignore[arg-type]
 tool(undo=undo_that_returns)  # type: ignore[arg-type]
 tool(retry=3)  # type: ignore[call-overload]
+tool(confirm="really?")  # type: ignore[call-overload]
 
 
 async def a_call_is_not_awaited() -> None:

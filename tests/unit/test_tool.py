@@ -254,6 +254,13 @@ def plain(to: Address, text: str, on: date | None) -> None: ...
 async def other_arguments(x: int) -> None: ...
 
 
+class Asks:
+    """A rule that can be called, and would have to be awaited."""
+
+    async def __call__(self, to: Address, text: str, on: date | None) -> bool:
+        return True
+
+
 @pytest.mark.parametrize(
     ("fn", "declared", "why"),
     [
@@ -263,7 +270,17 @@ async def other_arguments(x: int) -> None: ...
         (plain, {"effect": "read", "settles": "run"}, "settles="),
         (plain, {"retries": 1}, "retries="),
         (plain, {"effect": "irreversible", "retries": 1}, "retries="),
-        (plain, {"effect": "read", "retries": -1}, "negative"),
+        (plain, {"effect": "read", "retries": -1}, "retries=-1 is negative"),
+        (plain, {"retries": -1}, "retries=-1 is negative"),
+        (plain, {"grace": -0.5}, "grace=-0.5 is negative"),
+        (plain, {"timeout": 0}, "timeout=0 "),
+        (plain, {"timeout": -1}, "timeout=-1 "),
+        (plain, {"kind": "model", "effect": "write"}, "effect='write' on kind=\"model\""),
+        (plain, {"kind": "model", "effect": "irreversible"}, "effect='irreversible' on kind=\"model\""),
+        (plain, {"kind": "model", "undo": take_back}, "undo="),
+        (plain, {"confirm": other_arguments}, "confirm= is an async"),
+        (plain, {"confirm": Asks()}, "confirm= is an async"),
+        (plain, {"confirm": "really?"}, "confirm='really\\?' is no rule"),
         (plain, {"effect": "destroy"}, "effect='destroy'"),
         (plain, {"settles": "later"}, "settles='later'"),
         (plain, {"undo": plain}, "undo= is not an async"),
@@ -295,6 +312,13 @@ def test_what_write_tools_may_declare_is_accepted() -> None:
     declared = tool(before=remember, undo=take_back, settles="run", probe=take_back)(plain)  # type: ignore[arg-type]
     assert (declared.before, declared.undo, declared.settles) == (remember, take_back, "run")
     assert tool(effect="read", retries=3)(plain).retries == 3
+
+
+def test_a_model_is_a_read_unless_it_says_otherwise() -> None:
+    """R3, R14: what is cut and repeated like a model's stream has no effect of its own."""
+    assert tool(kind="model")(plain).effect == "read"
+    assert tool(kind="model", retries=2)(plain).retries == 2
+    assert tool(kind="model", effect="idempotent")(plain).effect == "idempotent"
 
 
 def test_calls_of_a_step_are_known_until_performed() -> None:

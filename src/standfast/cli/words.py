@@ -177,6 +177,14 @@ def command(verb: str, run: str, args: Json, options: str = "") -> str:
     return f"standfast {shlex.join(words)}{options}"
 
 
+def _offered(choice: Choice, run: str, options: str) -> str:
+    """The command for a choice of a refusal; an answer names its question last."""
+    if choice.verb != "answer":
+        return command(choice.verb, run, choice.args, options)
+    args: Json = {"value": choice.args.get("value", "TEXT"), "call": choice.args.get("call_id")}
+    return command(choice.verb, run, args, options)
+
+
 def choice_words(need: Need, choice: Any, run: str, options: str = "") -> tuple[str, str]:
     """A choice of a need: what it means, and the command for it."""
     match choice:
@@ -214,7 +222,7 @@ def answer_lines(verb: str, answer: Answer, view: RunView, options: str = "") ->
     """What was accepted, what is in flight, what to do next."""
     if isinstance(answer, Refused):
         lines = [f"refused: {answer.why}"]
-        return lines + [f"  {command(c.verb, view.id, c.args, options)}    # {c.label}" for c in answer.choices]
+        return lines + [f"  {_offered(choice, view.id, options)}    # {choice.label}" for choice in answer.choices]
     if not isinstance(answer, Accepted):
         after = (
             "wait until it has settled"

@@ -74,6 +74,10 @@ class SqliteStore:
         self.redact: Redact | None = None  # takes secrets out of lines of JSON before they are chained
 
     @property
+    def _uri(self) -> str:
+        return f"file:{quote(os.path.abspath(self.path))}"  # noqa: PTH100 - links must stay as they are
+
+    @property
     def in_memory(self) -> bool:
         """Is it gone when it is closed?"""
         return self._scratch is not None
@@ -171,8 +175,7 @@ class SqliteStore:
 
     def _connect_to_look(self) -> Connection:
         """A connection that cannot write: closing it does not even move the write-ahead log into the file."""
-        uri = f"file:{quote(os.path.abspath(self.path))}"  # noqa: PTH100 - links must stay as they are
-        c = self._connect(f"{uri}?mode=ro")
+        c = self._connect(f"{self._uri}?mode=ro")
         try:
             c.execute("PRAGMA user_version").fetchone()
         except sqlite3.OperationalError:
@@ -180,7 +183,7 @@ class SqliteStore:
             if os.access(self.path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size):
                 return c  # whoever uses it gets the error
             c.close()
-            return self._connect(f"{uri}?immutable=1")  # on a read-only disk without a log nothing can change
+            return self._connect(f"{self._uri}?immutable=1")  # on a read-only disk without a log nothing can change
         return c
 
     def _check(self, c: Connection) -> None:
@@ -198,8 +201,25 @@ class SqliteStore:
             self._generation += 1
         for c in connections:
             c.close()
+        if self._looks_only:
+            self._leave_no_trace()
         if self._scratch:
             self._remove()
+
+    def _leave_no_trace(self) -> None:
+        """Remove the empty log that a look has made, as SQLite does when the last one leaves who may write.
+
+        A log with something in it is not ours to move; and while anybody else has the store open, nothing is removed.
+        """
+        with contextlib.suppress(OSError, sqlite3.Error):
+            if Path(f"{self.path}-wal").stat().st_size:
+                return
+            last = self._connect(f"{self._uri}?mode=rw")
+            try:
+                last.execute("PRAGMA busy_timeout = 0")
+                last.execute("PRAGMA user_version").fetchone()
+            finally:
+                last.close()
 
     def discard(self, c: Connection) -> None:
         """Close a connection that has seen an I/O error: never retry in place."""

@@ -11,6 +11,7 @@ from pydantic_core import from_json, to_json
 
 from standfast.abc import Connection
 from standfast.clock import boot_id
+from standfast.errors import Misuse
 from standfast.events import Asking, ByPerson, Event, Stamped, decode
 from standfast.log_places import LogRows
 from standfast.quick_events import Quick
@@ -299,7 +300,7 @@ def _run(r: Any) -> RunRow | None:
                 r[12],
             ),
         )
-    except (IndexError, TypeError, ValueError) as error:
+    except (IndexError, TypeError, ValueError, Misuse) as error:
         raise unreadable(f"the row of run {r[1]!r}", error) from error
 
 

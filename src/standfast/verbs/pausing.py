@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from standfast import arguments
-from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import Act, Ask, from_above, load, saved, stop_by, worth_noting
@@ -79,8 +78,6 @@ def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Act:
     """Go on where the run was held."""
     arguments.text_or_none("note", note)
     arguments.flag("accept_stale", accept_stale)
-    if budget is not None:
-        budgets.check(budget)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         wanted = Resume(ask.by, ask.reason, note, accept_stale, budget)
