@@ -152,8 +152,8 @@ MUTANTS: tuple[Mutant, ...] = (
         also=(
             (
                 "endings.py",
-                "            await self._children_end()\n            await s.write(mark)",
-                "            await s.write(mark)",
+                "            await self._children_end()\n            left = await",
+                "            left = await",
             ),
         ),
         hint=240,
@@ -183,7 +183,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an undo counts while another process may be at the call",
         "undo.py",
-        'if row.status != "finished" and self._s.may_still_happen(row):',
+        'if row.status != "finished" and await self._s.may_still_happen(row):',
         "if False:",
         hint=84269,
     ),
