@@ -27,10 +27,10 @@ from typing import (
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
-from standfast.codec import Codec, canonical, to_json
+from standfast.codec import Codec, canonical, storable, to_json
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.guarding import Guard
-from standfast.json_values import LARGEST_VALUE
+from standfast.json_values import LARGEST_VALUE, MOST_DIGITS, why_unreadable
 from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
 from standfast.signature import Signature, bad_tool
 from standfast.toolbox import Toolbox
@@ -183,9 +183,9 @@ class Tool(Generic[P, R]):
     def parse(self, args: Mapping[str, Any] | str | bytes) -> Call[R]:
         """The call with arguments from JSON, as a model or a person gives them; Misuse names a bad one."""
         try:
-            raw = args.encode() if isinstance(args, str) else args if isinstance(args, bytes) else to_json(args)
+            raw = args.encode() if isinstance(args, str) else args if isinstance(args, bytes) else storable(args)
             given = self._arguments.parse(raw or b"{}")  # providers send "" for no arguments
-        except (NotStorable, PydanticSerializationError) as error:
+        except (NotStorable, UnicodeEncodeError) as error:
             raise Misuse(
                 f"{self.name} cannot be called so: {error.message if isinstance(error, NotStorable) else error}",
                 hint=f"its arguments are {', '.join(self._names) or 'none'}; see {self.name}.schema",
@@ -327,12 +327,14 @@ class Tool(Generic[P, R]):
 
 
 def _plain_json(value: Any) -> bytes | None:
-    """JSON of words, numbers and truth values; None for half a character, or far too many: the codec then names it."""
+    """JSON of words, numbers and truth values; None if it could not be read again: the codec then names it."""
     try:
         raw = to_json(value)
     except (PydanticSerializationError, ValueError):
         return None
-    return raw if len(raw) <= LARGEST_VALUE else None
+    if len(raw) > LARGEST_VALUE or (len(raw) > MOST_DIGITS and why_unreadable(raw, may_be_deep=False)):
+        return None
+    return raw
 
 
 class Decorator(Protocol):

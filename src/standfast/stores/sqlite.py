@@ -20,7 +20,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from standfast.abc import Connect, Connection
-from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
+from standfast.errors import Misuse, StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
 from standfast.leases import left_behind
 from standfast.stores.queries import migrations
 from standfast.stores.relink import relink
@@ -324,11 +324,23 @@ class _Translate(contextlib.AbstractContextManager[None]):
         self._forget = forget
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnicodeEncodeError | OverflowError):  # of a value that was to be bound
+            raise _unbindable(error) from error
         if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             translated = self._translate(error)
             if not isinstance(translated, StoreBusy):
                 self._forget()
             raise translated from error
+
+
+def _unbindable(error: UnicodeEncodeError | OverflowError) -> Misuse:
+    """No store can hold such a text or number, so nothing in it goes by that."""
+    if isinstance(error, OverflowError):
+        return Misuse("a number is too large to look for", hint="give a smaller one; nothing was changed")
+    return Misuse(
+        f"a text holds a lone surrogate at position {error.start}, which is no character",
+        hint="decode the text with errors='replace'; nothing was changed",
+    )
 
 
 def lock_holder(path: Path) -> int | None:

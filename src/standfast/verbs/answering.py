@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.codec import JsonSchema
-from standfast.control import Act, Ask, saved, storable
+from standfast.codec import JsonSchema, storable
+from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse, WrongState
 from standfast.events import Event
 from standfast.records import Accepted, Answer, CheckAgain, Choice, Decision, Happened, Hold, Json, Refused
@@ -22,6 +22,7 @@ from standfast.withdrawing import wake_at
 
 def resolve(call_id: str, decision: Decision) -> Act:
     """A person says what became of a call in doubt."""
+    raw = storable(decision.result) if isinstance(decision, Happened) else b"null"
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "in_doubt", "check")
@@ -30,7 +31,6 @@ def resolve(call_id: str, decision: Decision) -> Act:
         result: JsonValue = None
         if isinstance(decision, Happened):
             schema = _tool_schema(tx, row, call.tool, "result_schema")
-            raw = storable(decision.result)
             result = from_json(raw)
             if schema is not None:
                 JsonSchema.validate(schema, result, "the result")
@@ -53,6 +53,7 @@ def approve(call_id: str, args: Json | None) -> Act:
     """A person lets a call pass, with the arguments asked for or with others."""
     if args is not None and not isinstance(args, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Misuse(f"arguments are given by name, not as {args!r}", hint='for example args={"amount": 5}')
+    changed: Json = {} if args is None else from_json(storable(args))
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
@@ -63,12 +64,12 @@ def approve(call_id: str, args: Json | None) -> Act:
                 "this is a question, not an approval", (Choice("answer", {"call_id": call_id}, "answer it"),)
             )
         if args is not None:
-            merged: Any = {**from_json(call.args), **args}
+            merged: Any = {**from_json(call.args), **changed}
             schema = _tool_schema(tx, row, call.tool, "schema")
             if schema is not None:
                 JsonSchema.validate({"additionalProperties": False, **schema}, merged, f"an argument of {call.tool}")
             call.wanted = call.args.decode()
-            call.args = storable(merged)
+            call.args = to_json(merged)
         call.status = "approved"
         event = ev.Answered(call=call.id, answer="approved", by=ask.by, reason=ask.reason, value=from_json(call.args))
         return _settled(tx, row, call, event, "it was approved")
@@ -93,6 +94,7 @@ def deny(call_id: str, why: str) -> Act:
 
 def answer(call_id: str, value: Any) -> Act:
     """A person answers a question of the run."""
+    raw = storable(value)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
@@ -106,7 +108,6 @@ def answer(call_id: str, value: Any) -> Act:
                     Choice("deny", {"call_id": call_id}, "refuse it"),
                 ),
             )
-        raw = storable(value)
         plain = from_json(raw)
         if isinstance(call.schema, dict):
             JsonSchema.validate(call.schema, plain, "the answer")
