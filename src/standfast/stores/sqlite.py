@@ -100,12 +100,18 @@ class SqliteStore:
                 f"the store {self.path} cannot be created: {error.strerror}",
                 hint="give a path in a folder that exists and can be written",
             ) from error
+        with self.errors():
+            c = self.open(to_write=True)  # where that fails, those who look go on as they were
+            try:
+                self._migrate(c)
+            except BaseException:
+                self.discard(c)
+                raise
         with self._lock:
             if self._looks_only:
                 self._looks_only = False
                 self._generation += 1  # from now on every thread needs a connection that can write
-        with self.errors():
-            self._migrate(self._connection())
+        self._mine.connection = _OfThread(self, c, self._generation)
         self._current = True
 
     def _migrate(self, c: Connection) -> None:
@@ -144,6 +150,12 @@ class SqliteStore:
                     f"{self.path} is a SQLite file, but not a standfast store",
                     hint="give another path; this file was not changed",
                 )
+            if (
+                not tables and self.path.stat().st_size == 1
+            ):  # SQLite takes it for an empty file, and would overwrite it
+                raise StoreDamaged(
+                    f"{self.path} is no SQLite file", hint="give another path; this file was not changed"
+                )
             return 0
         if version > len(migrations()):
             raise StoreTooNew(
@@ -152,14 +164,15 @@ class SqliteStore:
             )
         return version
 
-    def open(self) -> Connection:
+    def open(self, *, to_write: bool = False) -> Connection:
         """A new connection with the settings that every promise rests on."""
-        c = self._connect_to_look() if self._looks_only else self._connect(os.fspath(self.path))
+        looks = self._looks_only and not to_write
+        c = self._connect_to_look() if looks else self._connect(os.fspath(self.path))
         try:
             c.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
             if not self._checked:
                 self._check(c)
-            if not self._looks_only:
+            if not looks:
                 _use_wal(c)
                 c.execute(f"PRAGMA synchronous = {'OFF' if self._scratch else 'FULL'}")
         except BaseException:
