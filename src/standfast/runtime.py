@@ -6,7 +6,7 @@ import asyncio
 import builtins
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, TypeVar, overload
@@ -72,7 +72,11 @@ class Runtime:
         notary: Notary | bool = True,
         redact: Redactor | Sequence[Secret | str] | bool = True,
     ) -> None:
-        if concurrency is not None and concurrency < 1:
+        if not isinstance(store, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Misuse(f"{store!r} is no place for a store", hint='give the path of a file, or ":memory:"')
+        if not isinstance(agents, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Misuse(f"agents={agents!r} is no list", hint="Runtime(..., agents=[...])")
+        if concurrency is not None and arguments.whole("concurrency", concurrency, "leave it out for no limit") < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
         self.agents: dict[str, Agent[Any, Any]] = {}
         for given in agents:
@@ -361,6 +365,8 @@ class Runtime:
         statuses = [status] if isinstance(status, str) else status
         arguments.text_or_none("agent", agent)
         labels = None if labels is None else arguments.texts_by_name("labels", labels)
+        if needs is not None:
+            arguments.flag("needs", needs)
         arguments.whole("limit", limit, "give the most runs that you want")
         arguments.text_or_none("before", before)
         now = self.clock.now()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from standfast import control
+from standfast import arguments, control
 from standfast import events as ev
 from standfast.codec import expand_logs, from_json
 from standfast.errors import Misuse, RunCancelled, RunFailed, RunHeld
@@ -61,6 +61,9 @@ class Watched(Generic[R]):
     async def state(self, step: int | None = None) -> Any:
         """The state before a step (default: the current one): typed where the agent's code is known, else JSON."""
 
+        if step is not None:
+            arguments.whole("step", step, "give the number of a step")
+
         def look(tx: Tx, row: RunRow) -> tuple[str, bytes, bool]:
             _must_be_kept(row)
             found = tx.snapshot(row, step)
@@ -86,6 +89,7 @@ class Watched(Generic[R]):
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | TextDelta]:
         """Every event once, in order, from `after` on; ends after the ending. Live text comes in between."""
+        arguments.whole("after", after, "give the seq of an event, or 0 for all of them")
         endings = (ev.RunDone, ev.RunCancelled, ev.RunFailed)
         with self._runs.hub.waiting(self.id, steps=True) as waiter:
             while True:
@@ -173,6 +177,8 @@ class Watched(Generic[R]):
         return cast("R", self._runs.decode_result(found))
 
     async def _until(self, look: Callable[[Tx, RunRow], T | None], timeout: float | None) -> T:
+        if timeout is not None:
+            arguments.number("timeout", timeout, "give seconds, or None to wait for ever")
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
         with self._runs.hub.waiting(self.id) as waiter:
