@@ -76,10 +76,8 @@ class Agent(Generic[S, R]):
             raise Misuse(f"on_error={on_error!r} is unknown", hint='use "pause" or "fail"')
         if concurrency is not None and arguments.whole("concurrency", concurrency, "leave it out for no limit") < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
-        if not callable(state) and get_origin(state) is None:  # pyright: ignore[reportUnnecessaryComparison]
-            raise Misuse(
-                f"{state!r} is no type of a state", hint="give a pydantic model or a dataclass, the class itself"
-            )
+        if not _is_type(state):
+            raise Misuse(f"{state!r} is no type of a state", hint="give the class of a pydantic model or a dataclass")
         self.name = name
         self.step = step
         self.state_type = state
@@ -240,6 +238,10 @@ def agent(
 
 def _is_agent(thing: object) -> TypeGuard[Agent[Any, Any]]:
     return isinstance(thing, Agent)
+
+
+def _is_type(given: object) -> bool:
+    return callable(given) or get_origin(given) is not None
 
 
 def as_agent(given: Any) -> Agent[Any, Any]:

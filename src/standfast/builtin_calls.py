@@ -49,10 +49,8 @@ class ChildCall(Call[R]):
         try:
             raw = agent.state_codec.dump(state)
         except NotStorable as error:
-            raise WrongState(
-                f"the state for {agent.name} is not a {getattr(agent.state_type, '__name__', agent.state_type)}: {error.message}",
-                hint=error.hint,
-            ) from error
+            kind = getattr(agent.state_type, "__name__", agent.state_type)
+            raise WrongState(f"the state for {agent.name} is not a {kind}: {error.message}", hint=error.hint) from error
         self.agent = agent
         self.state = state
         args = canonical(b'{"agent":' + to_json(agent.name) + b',"state":' + raw + b"}")

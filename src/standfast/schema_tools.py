@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from standfast.codec import Codec, storable
+from standfast.declared import check_declaration
 from standfast.errors import BadTool, Misuse, NotStorable
 from standfast.json_values import canonical, is_object, not_finite, short
 from standfast.records import Effect, Json, Settles
@@ -87,7 +88,7 @@ class SchemaTool(Tool[..., R]):
         if effect is not None and effect != self.effect:
             before, self.effect = self.effect, effect
             try:
-                self._check_declaration()
+                check_declaration(self)
             except BadTool:
                 self.effect = before
                 raise

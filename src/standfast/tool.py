@@ -20,7 +20,6 @@ from typing import (
     Protocol,
     TypeVar,
     Unpack,
-    get_args,
     overload,
 )
 
@@ -28,10 +27,11 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from standfast.codec import Codec, canonical, storable, to_json
+from standfast.declared import check_declaration
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.guarding import Guard
 from standfast.json_values import LARGEST_VALUE, MOST_DIGITS, why_unreadable
-from standfast.records import NO_TOOLS, Effect, Happened, Json, NotHappened, Performed, Settles
+from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
 from standfast.signature import Signature, bad_tool
 from standfast.toolbox import Toolbox
 
@@ -44,11 +44,8 @@ UndoFn = Callable[[Performed[Any, Any]], Awaitable[None]]
 Probe = Callable[[Performed[Any, Any]], Awaitable[Happened | NotHappened | None]]
 Confirm = bool | Callable[..., bool | str] | None
 
-_EFFECTS = get_args(Effect)
 _PLAIN = (str, int, bool)
 _SURELY_READ = 4000  # readers have limits for the digits of a number, none for a text of this size
-_SETTLES = get_args(Settles)
-_KINDS = ("tool", "model")
 
 unperformed: ContextVar[set[Call[Any]] | None] = ContextVar("standfast_unperformed", default=None)
 """Calls made in this step that nobody has performed yet; None outside a step."""
@@ -141,7 +138,7 @@ class Tool(Generic[P, R]):
         self.kind = kind
         self.module: str = fn.__module__
         self.qualname: str = fn.__qualname__
-        self._check_declaration()
+        check_declaration(self)
         read = self._read()
         self._positional, self._names, self._defaults = read.positional, read.names, read.defaults
         self._sorted_names = sorted(self._names)
@@ -285,57 +282,6 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<tool {self.name} ({self.effect})>"
 
-    # --- reading the declaration ---------------------------------------------------------------
-
-    def _check_declaration(self) -> None:
-        if not _is_a(str, self.name) or not self.name or any(c.isspace() for c in self.name):
-            raise BadTool(f"{self.name!r} is no name for a tool", hint="a name is not empty and has no spaces")
-        if self.effect not in _EFFECTS:
-            raise self._bad(f"effect={self.effect!r} is unknown", f"one of {', '.join(_EFFECTS)}")
-        if self.settles not in _SETTLES:
-            raise self._bad(f"settles={self.settles!r} is unknown", f"one of {', '.join(_SETTLES)}")
-        if self.kind not in _KINDS and not (
-            self.kind in NO_TOOLS and self.name == self.kind
-        ):  # those are standfast's own
-            raise self._bad(f"kind={self.kind!r} is unknown", f"one of {', '.join(_KINDS)}")
-        if not (self.confirm is None or isinstance(self.confirm, bool) or callable(self.confirm)):
-            hint = "give True, False, or a function of the arguments that gives the question or True"
-            raise self._bad(f"confirm={self.confirm!r} decides nothing", hint)
-        if inspect.isgeneratorfunction(self.fn) or inspect.isasyncgenfunction(self.fn):
-            raise self._bad("it is a generator", "return the whole result, and say(text) what should be seen live")
-        if self.effect in ("read", "idempotent"):
-            for what, given in (("before", self.before), ("undo", self.undo)):
-                if given is not None:
-                    raise self._bad(f"{what}= on effect={self.effect!r}", 'only effect="write" has something to undo')
-            if self.settles != "step":
-                raise self._bad(f"settles= on effect={self.effect!r}", 'only effect="write" stays in flight')
-        elif self.effect == "irreversible" and self.undo is not None:
-            hint = 'say effect="write" if it can be taken back, with confirm=True if it should ask first'
-            raise self._bad('undo= on effect="irreversible"', hint)
-        self._check_numbers()
-        if self.retries and self.effect in ("write", "irreversible") and self.kind != "model":
-            raise self._bad(
-                f"retries= on effect={self.effect!r}",
-                'it could act twice; say effect="idempotent" if repeating it with the same key is harmless',
-            )
-        for what, given in (("before", self.before), ("undo", self.undo), ("probe", self.probe)):
-            if given is not None and not _is_async(given):
-                raise self._bad(f"{what}= is not an async function", f"write it as async def {what}(...)")
-        for what, given in (("undo", self.undo), ("probe", self.probe)):
-            if given is not None and not _takes_one(given):
-                raise self._bad(f"{what}= does not fit", f"it takes the call: async def {what}(performed)")
-
-    def _check_numbers(self) -> None:
-        seconds: list[tuple[str, object]] = [
-            ("grace", self.grace),
-            ("timeout", 1 if self.timeout is None else self.timeout),
-        ]
-        for what, given in (("retries", self.retries), *seconds):
-            if isinstance(given, bool) or not isinstance(given, int if what == "retries" else int | float):
-                raise self._bad(f"{what}={given!r} is no number", "leave it out, or give a positive number")
-        if self.retries < 0 or self.grace < 0 or (self.timeout is not None and self.timeout <= 0):
-            raise self._bad("retries, grace or timeout is negative", "leave them out, or give a positive number")
-
     def _refuse_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         """Raise the TypeError that the plain function would raise."""
         inspect.signature(self.fn).bind(*args, **kwargs)
@@ -424,21 +370,3 @@ def tool(fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         return Tool(fn, **declared)
 
     return decorate if fn is None else decorate(fn)
-
-
-def _is_a(type_: type, given: object) -> bool:
-    return isinstance(given, type_)
-
-
-def _takes_one(fn: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(fn).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # it does not say
-        return True
-    return True
-
-
-def _is_async(fn: object) -> bool:
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
