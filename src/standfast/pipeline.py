@@ -118,6 +118,7 @@ class Pipeline(Agent[S, S]):
             )
         )
         if wanted == "finish":
+            run.note(f"{text!r} was not acted on: all stages were done, and the answer was to finish")
             return None
         item = next(i for i in run.plan if i.id == last.id)
         run.plan.rewrite(item, text)

@@ -14,10 +14,37 @@ from standfast.codec import JsonSchema, storable
 from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse, WrongState
 from standfast.events import Event
-from standfast.records import Accepted, Answer, CheckAgain, Choice, Decision, Happened, Hold, Json, Refused
-from standfast.rows import CallRow, RunRow
+from standfast.records import (
+    ENDED,
+    Accepted,
+    Answer,
+    CheckAgain,
+    Choice,
+    Decision,
+    Happened,
+    Hold,
+    Json,
+    Refused,
+    TooLate,
+)
+from standfast.rows import CallRow, CallStatus, RunRow
 from standfast.stops import queue_if_free
 from standfast.withdrawing import wake_at
+
+_BECAME: dict[CallStatus, str] = {
+    "asking": "waits for somebody to allow or answer it",
+    "approved": "was allowed",
+    "denied": "was denied",
+    "withdrawn": "is no longer asked for",
+    "started": "is still running",
+    "not_begun": "has not begun",
+    "finished": "has finished",
+    "failed": "has failed",
+    "not_performed": "did nothing",
+    "in_doubt": "is in doubt",
+    "check": "is being checked",
+    "cut": "was cut",
+}
 
 
 def resolve(call_id: str, decision: Decision) -> Act:
@@ -26,7 +53,7 @@ def resolve(call_id: str, decision: Decision) -> Act:
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "in_doubt", "check")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         result: JsonValue = None
         if isinstance(decision, Happened):
@@ -57,7 +84,7 @@ def approve(call_id: str, args: Json | None) -> Act:
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         if call.kind == "ask":
             return Refused(
@@ -83,7 +110,7 @@ def deny(call_id: str, why: str) -> Act:
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         call.status, call.error, call.message = "denied", "CallDenied", why or "denied"
         event = ev.Answered(call=call.id, answer="denied", by=ask.by, reason=why or ask.reason)
@@ -98,7 +125,7 @@ def answer(call_id: str, value: Any) -> Act:
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         if call.kind != "ask":
             return Refused(
@@ -143,12 +170,15 @@ def _settled(tx: Tx, row: RunRow, call: CallRow, event: Event, why: str) -> Acce
     return Accepted(tx.now, row.seq)
 
 
-def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refused:  # noqa: A002
+def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refused | TooLate:  # noqa: A002
     call = tx.call(row.n, id)
     if call is None:
         return Refused(f"there is no call {id!r} in this run")
     if call.status not in statuses:
-        return Refused(f"call {id!r} is {call.status.replace('_', ' ')}, not {' or '.join(statuses).replace('_', ' ')}")
+        if row.status in ENDED:
+            return TooLate(row.status)
+        lacks = "it asks nothing" if "asking" in statuses else "nothing about it is in doubt"
+        return Refused(f"call {id!r} {_BECAME[call.status]}: {lacks}")
     return call
 
 
