@@ -20,7 +20,7 @@ _KINDS = ("tool", "model")
 
 def check_declaration(tool: Tool[..., Any]) -> None:
     """BadTool if the tool could not keep its promises."""
-    name: object = tool.name
+    name: Any = tool.name
     if not isinstance(name, str) or not name or any(c.isspace() for c in name):
         raise BadTool(f"{name!r} is no name for a tool", hint="a name is not empty and has no spaces")
     for what, given, known in (("effect", tool.effect, _EFFECTS), ("settles", tool.settles, _SETTLES)):
@@ -31,7 +31,7 @@ def check_declaration(tool: Tool[..., Any]) -> None:
         raise bad_tool(name, f"kind={tool.kind!r} is unknown", f"one of {', '.join(_KINDS)}")
     if inspect.isgeneratorfunction(tool.fn) or inspect.isasyncgenfunction(tool.fn):
         raise bad_tool(name, "it is a generator", "return the whole result, and say(text) what should be seen live")
-    confirm: object = tool.confirm
+    confirm: Any = tool.confirm
     if not (confirm is None or isinstance(confirm, bool) or callable(confirm)):
         hint = "give True, False, or a function of the arguments that gives True or the question"
         raise bad_tool(name, f"confirm={confirm!r} decides nothing", hint)
@@ -67,8 +67,8 @@ def _check_effect(tool: Tool[..., Any]) -> None:
 
 def _check_numbers(tool: Tool[..., Any]) -> None:
     timeout = 1 if tool.timeout is None else tool.timeout
-    given: object
-    for what, given in (("retries", tool.retries), ("grace", tool.grace), ("timeout", timeout)):
+    declared: dict[str, Any] = {"retries": tool.retries, "grace": tool.grace, "timeout": timeout}
+    for what, given in declared.items():
         if isinstance(given, bool) or not isinstance(given, int if what == "retries" else int | float):
             raise bad_tool(tool.name, f"{what}={given!r} is no such number", "leave it out, or give a positive number")
     if tool.retries < 0 or tool.grace < 0 or timeout <= 0:
