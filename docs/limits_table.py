@@ -415,6 +415,14 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
             "limits/test_values.py::test_a_value_is_so_large_and_no_larger_and_the_run_keeps_its_last_snapshot",
         ),
         Limit(
+            "a number in any of these, and lists and objects in one another",
+            ("json_values:MOST_DIGITS", "json_values:DEEPEST"),
+            "digits, levels",
+            NOBODY,
+            "`NotStorable` (a result: `CallFailed`) with the path: nobody could read it again",
+            "unit/test_codec.py::test_what_could_not_be_read_again_is_never_written",
+        ),
+        Limit(
             "a note, a reply, the data of an event of the agent's own; and how many of them a step has",
             ("run:LONGEST_NOTE", "run:MOST_NOTES"),
             "characters or bytes, notes",

@@ -198,7 +198,7 @@ function addNeed(needs: Need[], need: Need): Need[] {
 }
 
 function doubt(event: Extract<Event, { type: "call_in_doubt" }>): Need {
-  return { id: event.call, kind: "doubt", text: `Did ${event.tool} happen? ${event.why}`, call: event.call, since: event.at, choices: [] };
+  return { id: event.call, kind: "doubt", text: `Did ${event.tool} happen? ${event.why}`, call: event.call, since: event.at, choices: [], about: "" };
 }
 
 function asked(event: Extract<Event, { type: "asked" }>): Need {
@@ -209,7 +209,9 @@ function asked(event: Extract<Event, { type: "asked" }>): Need {
     { verb: "deny", args: { ...id, reason: "" }, label: "refuse it" },
   ];
   const choices = event.kind === "approval" ? approval : Array.isArray(event.options) ? event.options : [];
-  return { id: event.call, kind: event.kind, text: event.text, call: event.call, since: event.at, choices };
+  const tool = event.call.replace(/-[0-9a-f]{24}$/, "");
+  const about = event.kind === "approval" ? `${tool}(${JSON.stringify(event.args)})` : "";
+  return { id: event.call, kind: event.kind, text: event.text, call: event.call, since: event.at, choices, about };
 }
 
 function mail(event: Extract<Event, { type: "mail_received" }>): MailView {

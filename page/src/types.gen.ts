@@ -483,6 +483,7 @@ export interface Need {
   call: string | null;
   since: number;
   choices: (JsonValue)[];
+  about: string;
 }
 
 export interface Noted {

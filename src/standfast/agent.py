@@ -23,6 +23,8 @@ from typing import (
 
 from pydantic import JsonValue
 
+from standfast import arguments
+from standfast import budget as budgets
 from standfast.codec import Codec, StateCodec, fingerprint
 from standfast.errors import BadTool, Misuse
 from standfast.records import Budget, Done, Idle, Json, MailKind
@@ -68,19 +70,21 @@ class Agent(Generic[S, R]):
         frame_expiry: float = 1800.0,
         max_held_tokens: int | None = None,
     ) -> None:
-        if not name or name != name.strip():
+        if not arguments.text("the name of an agent", name) or name != name.strip():
             raise Misuse(f"{name!r} is no name for an agent", hint="give it a short word, it is shown to people")
         if on_error not in ("pause", "fail"):
             raise Misuse(f"on_error={on_error!r} is unknown", hint='use "pause" or "fail"')
-        if concurrency is not None and concurrency < 1:
+        if concurrency is not None and arguments.whole("concurrency", concurrency, "leave it out for no limit") < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
+        if not _is_type(state):
+            raise Misuse(f"{state!r} is no type of a state", hint="give the class of a pydantic model or a dataclass")
         self.name = name
         self.step = step
         self.state_type = state
         self.result_type = result
         self.version = version
         self.migrate = migrate
-        self.budget = budget or DEFAULT_BUDGET
+        self.budget = DEFAULT_BUDGET if budget is None else budgets.given(budget)
         self.on_error = on_error
         self.redirects = redirects
         self.concurrency = concurrency
@@ -134,6 +138,9 @@ class Agent(Generic[S, R]):
     def toolboxes(self) -> list[Toolbox]:
         """Where its tools come from that were made at run time, and may change."""
         return list({id(box): box for tool in self.tools.values() if (box := tool.toolbox) is not None}.values())
+
+    def must_be_complete(self) -> None:
+        """Misuse if there is nothing that it could do."""
 
     @property
     def contract(self) -> Json:
@@ -202,6 +209,8 @@ def agent(
     max_held_tokens: int | None = None,
 ) -> Callable[[Callable[[Run[S]], Coroutine[Any, Any, Done[R] | Idle | None]]], Agent[S, R]]:
     """Make an agent of one turn of your loop: `async def step(run: Run[S]) -> Done[R] | Idle | None`."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Misuse(f"{name!r} is no name for an agent", hint='name it in the decorator: @agent("name")')
 
     def decorate(step: Callable[[Run[S]], Coroutine[Any, Any, Done[R] | Idle | None]]) -> Agent[S, R]:
         if not inspect.iscoroutinefunction(step):
@@ -231,10 +240,15 @@ def _is_agent(thing: object) -> TypeGuard[Agent[Any, Any]]:
     return isinstance(thing, Agent)
 
 
+def _is_type(given: object) -> bool:
+    return callable(given) or get_origin(given) is not None
+
+
 def as_agent(given: Any) -> Agent[Any, Any]:
     """An agent, from whatever carries one (a Pipeline does)."""
     for one in (given, getattr(given, "agent", None)):
         if _is_agent(one):
+            one.must_be_complete()
             return one
     raise Misuse(f"{given!r} is no agent", hint="decorate its step with @agent(...), or make a Pipeline")
 

@@ -51,17 +51,20 @@ _NEAR = 500  # a cut is moved so far at most, to fall between two words: half a 
 
 def middle_left_out(given: str, most: int) -> str:
     """The text itself, or its beginning and its end, with how much of its middle was left out."""
-    if len(given) <= most:
-        return given
+    return given if len(given) <= most else ends_of(given, given, len(given), most)
+
+
+def ends_of(before: str, after: str, length: int, most: int) -> str:
+    """The beginning of one text and the end of another, which are those of a text of this length."""
     half = (most - 60) // 2  # room for the words that say so
-    before, after = given[:half], given[-half:]
+    before, after = before[:half], after[-half:]
     near = min(_NEAR, half // 2)
     if space := max(before.rfind(" ", half - near), before.rfind("\n", half - near)) + 1:
         before = before[:space]
     spaces = [place for mark in " \n" if (place := after.find(mark, 0, near)) >= 0]
     if spaces:
         after = after[min(spaces) :]
-    return f"{before}… [{len(given) - len(before) - len(after)} characters left out] …{after}"
+    return f"{before}… [{length - len(before) - len(after)} characters left out] …{after}"
 
 
 MOST_IN_A_RUN_ID = 200

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import EllipsisType
 from typing import Any, TypeVar, cast, overload
 
 from pydantic import JsonValue
 
 from standfast import arguments
-from standfast.agent import Agent
+from standfast.agent import Agent, as_agent
 from standfast.codec import Codec, canonical, from_json, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.tool import Call, Tool
@@ -49,9 +49,8 @@ class ChildCall(Call[R]):
         try:
             raw = agent.state_codec.dump(state)
         except NotStorable as error:
-            raise WrongState(
-                f"the state for {agent.name} is not a {agent.state_type.__name__}: {error.message}", hint=error.hint
-            ) from error
+            kind = getattr(agent.state_type, "__name__", agent.state_type)
+            raise WrongState(f"the state for {agent.name} is not a {kind}: {error.message}", hint=error.hint) from error
         self.agent = agent
         self.state = state
         args = canonical(b'{"agent":' + to_json(agent.name) + b',"state":' + raw + b"}")
@@ -100,6 +99,8 @@ def ask(
     codec: Codec[Any] = Codec(type)
     offered: list[JsonValue] | None = None
     if options is not None:
+        if isinstance(options, str) or not isinstance(options, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Misuse(f"options={options!r} is no list", hint='for example ask("Which?", ["this", "that"])')
         offered = [from_json(_answer(codec, option, f"ask(options=[..., {option!r}])")) for option in options]
     if default is ...:
         return AskCall(question, offered, codec, timeout, None)
@@ -131,7 +132,7 @@ def sleep(seconds: float) -> Call[None]:
 
 def child(agent: Agent[S, R], state: S) -> Call[R]:
     """Run another agent as a part of this run: paused, cancelled and counted with it."""
-    return ChildCall(agent, state)
+    return ChildCall(as_agent(agent), state)
 
 
 async def _ask(question: str, options: list[JsonValue] | None) -> JsonValue:

@@ -12,10 +12,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import from_json, to_json
 
 from standfast.errors import NotStorable, WrongState
 from standfast.json_values import (
+    DEEPEST,
     LARGEST_VALUE,
     TOO_LARGE,
     canonical,
@@ -26,9 +27,11 @@ from standfast.json_values import (
     not_finite,
     one_line_diff,
     short,
+    why_unreadable,
 )
 from standfast.log import LOG_MARK, Log, is_model, what_it_says
 from standfast.log_places import Dumping, Fetch, Loading, LogRows, branch_logs, collapse_logs, expand_logs
+from standfast.odd_text import mended
 from standfast.records import Json
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "from_json",
     "merge_patch",
     "one_line_diff",
+    "storable",
     "to_json",
 ]
 
@@ -61,14 +65,13 @@ _NO_FLOAT = frozenset(
 )
 
 
+# Core schema types of which a value is as deep as its type is written.
+_SHALLOW = (_NO_FLOAT | {"float", "decimal"}) - {"definitions", "definition-ref"}
+
 # Core schema types whose JSON tells what was written, if it is read strictly (a key of a dict does not).
 _UNMISTAKABLE = frozenset(
     {"str", "int", "bool", "none", "list", "nullable", "default", "model", "model-fields", "model-field"}
 )
-
-
-_READERS_DIGITS = 4000  # that every reader of JSON takes
-_LONG_NUMBER = re.compile(rb"\d{%d}" % _READERS_DIGITS)
 
 
 class Codec(Generic[T]):
@@ -93,6 +96,7 @@ class Codec(Generic[T]):
                 hint="use list[...] for it, or Json (a plain dict) for types of a provider's SDK",
             )
         self._may_hold_floats = not kinds.keys() <= _NO_FLOAT
+        self._may_be_deep = not kinds.keys() <= _SHALLOW
         self._unmistakable = kinds.keys() <= _UNMISTAKABLE and kinds["model"] <= 1
         self._class: type[Any] | None = type_ if isinstance(type_, type) and is_model(type_) else None
         # Other classes than declared can sit in fields that are models.
@@ -116,8 +120,7 @@ class Codec(Generic[T]):
     def dump(self, value: T) -> bytes:
         """The value as JSON that `load` will take; NotStorable names the field that stands in the way."""
         raw = self.write(value)
-        # The serializer lets None pass in every field, and writes numbers that no reader takes.
-        if b"null" in raw or (len(raw) > _READERS_DIGITS and _LONG_NUMBER.search(raw)):
+        if b"null" in raw:  # the serializer lets None pass in every field
             self.load(raw)
         return raw
 
@@ -130,8 +133,10 @@ class Codec(Generic[T]):
             raw = self._to_json(
                 value, warnings=False if quiet else "error", round_trip=True, by_alias=False, context=context
             )
-        except (PydanticSerializationError, ValueError, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001 - classes may have serializers of their own
             raw = self._dump_unless_wrong(value, context, error)
+        if len(raw) > DEEPEST and (why := why_unreadable(raw, may_be_deep=self._may_be_deep)):
+            raise _not_storable(self.type, self._failing_path(value, context), why)
         if len(raw) > LARGEST_VALUE:
             raise _too_large(self.type, value, len(raw))
         if self._may_hold_floats and b"null" in raw:
@@ -170,7 +175,7 @@ class Codec(Generic[T]):
         # which are fine: let strict validation of what it would write decide.
         try:
             raw = self._to_json(value, warnings=False, round_trip=True, by_alias=False, context=context)
-        except (PydanticSerializationError, ValueError, RecursionError) as fatal:
+        except Exception as fatal:
             path = self._failing_path(value, context)
             raise _not_storable(self.type, path, what_it_says(fatal)) from fatal
         try:
@@ -188,16 +193,17 @@ class Codec(Generic[T]):
     def _failing_path(self, value: T, context: Dumping | None) -> str:
         for key, part in _parts(value):
             try:
-                self._to_json(value, include={key}, warnings=False, context=context)
-            except (PydanticSerializationError, ValueError, RecursionError):
-                inner = _unserializable(part)
-                return f"{key}.{inner}" if inner else str(key)
+                unreadable = why_unreadable(self._to_json(value, include={key}, warnings=False, context=context))
+            except Exception:  # noqa: BLE001 - whatever it is, this is the field
+                unreadable = "it cannot be written"
+            if unreadable:
+                return _joined(_shown(key), _unserializable(part))
         return _unserializable(value)
 
     def _refuse_lost_floats(self, value: T, context: Dumping | None) -> None:
         # JSON has no NaN: pydantic writes null, which an optional field would read back as None.
         plain = self._to_python(value, warnings=False, round_trip=True, context=context)
-        exact = to_json(plain, serialize_unknown=True)
+        exact = to_json(plain, serialize_unknown=True, bytes_mode="base64")
         if (b"NaN" in exact or b"Infinity" in exact) and (path := not_finite(from_json(exact))) is not None:
             raise _not_storable(self.type, path, "NaN and infinity are not JSON")
 
@@ -209,7 +215,7 @@ class Codec(Generic[T]):
             own = self._to_json(
                 value, warnings=False, round_trip=True, by_alias=False, serialize_as_any=True, context=context
             )
-        except (PydanticSerializationError, ValueError, RecursionError):
+        except Exception:  # noqa: BLE001 - it was written as its type says, which counts
             own = b""
         if own != raw and value is not None:
             loaded = self.load(raw, None if context is None else Loading(_no_rows))
@@ -265,6 +271,11 @@ class StateCodec(Codec[T]):
         dumping = Dumping(home)
         raw = self.write(value, dumping)
         return raw, dumping.rows, self.load(raw, Loading(fetch, home, dumping.near))
+
+
+def storable(value: Any) -> bytes:
+    """A value from outside as JSON that can be read again; NotStorable names the part that cannot be stored."""
+    return _ANYTHING.dump(value)
 
 
 class JsonSchema:
@@ -353,11 +364,24 @@ def _unserializable(value: Any, depth: int = 0) -> str:
         if isinstance(part, Log):
             continue
         try:
-            to_json(part)
-        except (PydanticSerializationError, ValueError, RecursionError):
-            inner = _unserializable(part, depth + 1)
-            return f"{key}.{inner}" if inner else str(key)
+            unreadable = why_unreadable(to_json(part))
+        except Exception:  # noqa: BLE001 - whatever it is, it is in this part
+            unreadable = "it cannot be written"
+        if unreadable:
+            return _joined(_shown(key), _unserializable(part, depth + 1))
     return ""
+
+
+def _shown(key: object) -> str:
+    """A key in a path: a number may be too long to be printed, and half a character is no text."""
+    try:
+        return mended(short(str(key), 80))
+    except Exception:  # noqa: BLE001 - a key of somebody's class may say anything
+        return f"a key of type {type(key).__name__}"
+
+
+def _joined(path: str, inner: str) -> str:
+    return f"{path}.{inner}" if path and inner else path or inner
 
 
 def _other_class(value: Any, loaded: Any, path: str) -> tuple[str, str, str] | None:
@@ -367,7 +391,7 @@ def _other_class(value: Any, loaded: Any, path: str) -> tuple[str, str, str] | N
     read = dict(_parts(loaded))
     for key, part in _parts(value):
         if key in read:
-            found = _other_class(part, read[key], f"{path}.{key}" if path else str(key))
+            found = _other_class(part, read[key], _joined(path, _shown(key)))
             if found is not None:
                 return found
     return None
@@ -382,7 +406,9 @@ def _not_storable(type_: Any, path: str, why: str) -> NotStorable:
 
 
 def _too_large(type_: Any, value: object, size: int) -> NotStorable:
-    sizes = [(len(to_json(part, serialize_unknown=True)), str(key)) for key, part in _parts(value)]
+    sizes = [
+        (len(to_json(part, serialize_unknown=True, bytes_mode="base64")), _shown(key)) for key, part in _parts(value)
+    ]
     most, path = max(sizes, default=(0, ""))
     where = f", {most:,} of them at {path}" if path else ""
     told = f"{_name(type_)} has {size:,} bytes as JSON{where}, and {LARGEST_VALUE:,} is the most"
@@ -390,4 +416,9 @@ def _too_large(type_: Any, value: object, size: int) -> NotStorable:
 
 
 def _name(type_: Any) -> str:
+    if type_ is Any:
+        return "the value"
     return getattr(type_, "__name__", None) or str(type_)
+
+
+_ANYTHING: Codec[Any] = Codec(Any)

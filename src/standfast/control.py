@@ -14,7 +14,8 @@ from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast.abc import Tx
-from standfast.errors import NotStorable, UnknownRun
+from standfast.codec import storable
+from standfast.errors import UnknownRun
 from standfast.events import ClientsReached, Event
 from standfast.json_values import fingerprint
 from standfast.machine import UserVerb, decide
@@ -187,12 +188,3 @@ def stop_by(verb: Any, tx: Tx, ask: Ask, in_flight: list[CallRef], undo: Undo = 
         soft=soft,
         in_flight=in_flight,
     )
-
-
-def storable(value: Any) -> bytes:
-    try:
-        return to_json(value)
-    except Exception as error:
-        raise NotStorable(
-            f"{value!r} cannot be stored: {error}", hint="give a value that can be written as JSON"
-        ) from error

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pydantic_core import PydanticSerializationError
-
 from standfast.agent import Agent
-from standfast.codec import JsonSchema, expand_logs, from_json, merge_patch, one_line_diff, to_json
+from standfast.codec import JsonSchema, expand_logs, from_json, merge_patch, one_line_diff, storable, to_json
 from standfast.errors import NotStorable, WrongState
 from standfast.json_values import is_object
 from standfast.log_places import LogRows, collapse_logs
@@ -25,9 +23,10 @@ def edited(
     _, raw = unpack(snapshot)
     stored = from_json(raw)
     old = expand_logs(stored, fetch)
+    patch = _plain(patch)
     new = merge_patch(old, patch)
-    if not is_object(new) or not _is_json(patch):
-        raise WrongState("an edit is an object of fields, in JSON", hint='for example edit({"month": "June"})')
+    if not is_object(new):
+        raise _no_edit("")
     if agent is not None:
         lost = _dropped(patch, _validated(agent, new))
     else:
@@ -48,12 +47,15 @@ def edited(
     return with_state(snapshot, to_json(state)), one_line_diff(before, new), rows
 
 
-def _is_json(patch: Any) -> bool:
+def _plain(patch: Any) -> Any:
     try:
-        to_json(patch)
-    except (PydanticSerializationError, ValueError, RecursionError):
-        return False
-    return True
+        return from_json(storable(patch))
+    except NotStorable as error:
+        raise _no_edit(f": {error.message}") from error
+
+
+def _no_edit(why: str) -> WrongState:
+    return WrongState(f"an edit is an object of fields, in JSON{why}", hint='for example edit({"month": "June"})')
 
 
 def _dropped(patch: Any, read: Any, path: str = "") -> str:

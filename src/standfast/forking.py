@@ -8,7 +8,7 @@ from typing import Any
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.agent import Agent
-from standfast.codec import JsonSchema, to_json
+from standfast.codec import JsonSchema, storable, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.events import Event
 from standfast.halts import refuse_start
@@ -80,7 +80,7 @@ def _replaced(tx: Tx, source: RunRow, agent: Agent[Any, Any] | None, state: Any)
         JsonSchema.validate(schema, plain)
         return to_json(plain)
     try:
-        typed = state if isinstance(state, agent.state_type) else agent.state_codec.load(to_json(state))
+        typed = state if isinstance(state, agent.state_type) else agent.state_codec.load(storable(state))
         raw, logs = agent.state_codec.dump_new(typed)
     except NotStorable as error:
         raise WrongState(f"the fork's state does not fit {agent.name}: {error.message}", hint=error.hint) from error

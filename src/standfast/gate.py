@@ -43,6 +43,8 @@ _ERRORS: dict[str, type[CallFailed]] = {
     "ChildCancelled": ChildCancelled,
 }
 
+_STAKES = {"irreversible": " It cannot be undone.", "write": " It changes something outside."}
+
 
 class Gate:
     """Admits, performs and records the calls of one driven run."""
@@ -115,7 +117,7 @@ class Gate:
             asks = rule(call.args) if takes_all(rule, call.args) else rule(**call.args)
         if isinstance(asks, str):
             return asks
-        return f"May {tool.name} be performed? It is {tool.effect}." if asks else ""
+        return f"May {tool.name} be performed?{_STAKES.get(tool.effect, '')}" if asks else ""
 
     async def _ask(
         self, run: Run[Any], call: Call[Any], id_: str, known: CallRow | None, text: str, title: str | None

@@ -15,6 +15,10 @@ TOO_LARGE = (
     "takes it again from its last snapshot"
 )
 
+MOST_DIGITS = 4300  # of a number, for readers of JSON
+DEEPEST = 190  # lists and objects in one another; readers take 200, and rows and events stand around a value
+_DIGITS = b"0123456789"
+
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """True for a JSON object."""
@@ -45,6 +49,31 @@ def canonical(raw: bytes) -> bytes:
     if b"{" not in raw:
         return raw
     return to_json(sorted_json(from_json(raw)))
+
+
+def why_unreadable(raw: bytes, *, may_be_deep: bool = True) -> str:
+    """Why nobody could read JSON that was written: too deep, or a number with too many digits; empty if they can."""
+    brackets = raw.count(b"[") + raw.count(b"{") if may_be_deep else 0
+    if brackets <= DEEPEST and not _has_many_digits(raw):
+        return ""
+    around = 200 - DEEPEST
+    try:
+        from_json(b"[" * around + raw + b"]" * around)
+    except ValueError as error:
+        deep = "recursion" in str(error)
+        return f"more than {DEEPEST} levels deep" if deep else f"a number of more than {MOST_DIGITS} digits"
+    return ""
+
+
+def _has_many_digits(raw: bytes) -> bool:
+    """Is there a digit run that is too long for a number, perhaps in a text? Few of its bytes need a look."""
+    for at in range(0, len(raw), MOST_DIGITS):
+        if raw[at] in _DIGITS:
+            before, after = raw[max(0, at - MOST_DIGITS) : at], raw[at : at + MOST_DIGITS + 1]
+            run = len(before) - len(before.rstrip(_DIGITS)) + len(after) - len(after.lstrip(_DIGITS))
+            if run > MOST_DIGITS:
+                return True
+    return False
 
 
 def fingerprint(value: object) -> str:

@@ -13,10 +13,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeGuard, TypeVar, Union, cast, get_args, get_origin, overload
 
 from pydantic import BaseModel, GetCoreSchemaHandler, JsonValue, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema, from_json, to_json
+from pydantic_core import PydanticCustomError, core_schema, from_json, to_json
 
 from standfast.errors import NotStorable
-from standfast.json_values import LARGEST_VALUE, TOO_LARGE, not_finite
+from standfast.json_values import DEEPEST, LARGEST_VALUE, TOO_LARGE, not_finite, why_unreadable
 from standfast.log_places import Book, Dumping, Fetch, Loading, LogRows, Rows
 
 __all__ = ["LOG_MARK", "Fetch", "Log", "LogRows", "has_lost_float", "is_model", "view_of", "what_it_says"]
@@ -80,8 +80,12 @@ class Log(Sequence[T], Generic[T]):
                 body = item.__pydantic_serializer__.to_json(item, warnings=False, by_alias=True)
             else:
                 body = to_json(item)
-        except (PydanticSerializationError, ValidationError, ValueError, RecursionError) as error:
+        except NotStorable:
+            raise
+        except Exception as error:
             raise _not_storable(index, what_it_says(error)) from error
+        if len(body) > DEEPEST and (why := why_unreadable(body)):
+            raise _not_storable(index, why)
         if len(body) > LARGEST_VALUE:
             told = f"item {index} of the Log has {len(body):,} bytes as JSON, and {LARGEST_VALUE:,} is the most"
             raise NotStorable(told, path=str(index), hint=TOO_LARGE)
@@ -238,7 +242,7 @@ def has_lost_float(body: bytes, item: Any) -> bool:
     """True if a NaN or an infinity was written as null, or as no JSON at all."""
     if b"null" in body and (isinstance(item, BaseModel) or is_dataclass(item)):
         plain: Any = TypeAdapter(type(item)).dump_python(item, warnings=False)
-        body = to_json(plain, serialize_unknown=True)
+        body = to_json(plain, serialize_unknown=True, bytes_mode="base64")
     return (b"NaN" in body or b"Infinity" in body) and not_finite(from_json(body)) is not None
 
 

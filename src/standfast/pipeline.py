@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from standfast import arguments
 from standfast.agent import Agent, Migrate
 from standfast.builtin_calls import ask
 from standfast.errors import BadReturn, Misuse
@@ -67,14 +69,22 @@ class Pipeline(Agent[S, S]):
 
     def stage(self, title: str) -> Callable[[StageFn[S, A]], StageFn[S, A]]:
         """Add a stage. Return Again() to have it taken again after a boundary."""
-        if not title.strip():
+        if not arguments.text("the title of a stage", title).strip():
             raise Misuse("a stage needs a title", hint="it is what people see, and what a redirect rewrites")
 
         def add(fn: StageFn[S, A]) -> StageFn[S, A]:
+            if not inspect.iscoroutinefunction(fn):
+                raise Misuse(
+                    f"stage {title!r} is no async function", hint="write it as async def stage(run: Run[State])"
+                )
             self._stages.append(_Stage(f"stage-{len(self._stages)}", title, fn))
             return fn
 
         return add
+
+    def must_be_complete(self) -> None:
+        if not self._stages:
+            raise Misuse(f"pipeline {self.name} has no stages", hint="add them before it is used: @pipeline.stage(...)")
 
     async def _step(self, run: Run[S]) -> Done[S] | None:
         redirects = run.take_redirects()
@@ -108,6 +118,7 @@ class Pipeline(Agent[S, S]):
             )
         )
         if wanted == "finish":
+            run.note(f"{text!r} was not acted on: all stages were done, and the answer was to finish")
             return None
         item = next(i for i in run.plan if i.id == last.id)
         run.plan.rewrite(item, text)

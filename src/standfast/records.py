@@ -274,6 +274,12 @@ class Need:
     call: str | None = None
     since: float = 0.0
     choices: tuple[Any, ...] = ()
+    about: str = ""  # the call that waits for approval, with its arguments
+
+    @property
+    def words(self) -> str:
+        """What is asked, and about which call."""
+        return f"{self.text} {self.about}" if self.about else self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
-from standfast.arguments import LONGEST_MESSAGE, LONGEST_TRACEBACK, middle_left_out
+from standfast.arguments import LONGEST_MESSAGE, LONGEST_TRACEBACK, ends_of, middle_left_out
 from standfast.lazily import adapter
 from standfast.loops import Rounds
 from standfast.records import (
@@ -29,7 +29,7 @@ from standfast.records import (
     Trigger,
     Undo,
 )
-from standfast.redaction import Redactor
+from standfast.redaction import LONGEST_HELD, Redactor
 
 CallStatus = Literal[
     "asking",  # a person is asked; not admitted yet
@@ -147,7 +147,14 @@ class ErrorInfo:
         """As it is kept and shown: not longer than people read, and without the key that a provider refused, say."""
 
         def clean(text: str, most: int = LONGEST_MESSAGE) -> str:
-            return middle_left_out(text if redactor is None else redactor.text(text), most)
+            if redactor is None:
+                return middle_left_out(text, most)
+            near = most // 2 + 2 * LONGEST_HELD
+            if len(text) <= 2 * near:
+                return middle_left_out(redactor.text(text), most)
+            # Of a huge text only the ends are searched; where they were cut off may be half a secret that nobody knows.
+            before, after = redactor.text(text[:near])[:-LONGEST_HELD], redactor.text(text[-near:])[LONGEST_HELD:]
+            return ends_of(before, after, len(text), most)
 
         return ErrorInfo(self.type, clean(self.message), clean(self.traceback, LONGEST_TRACEBACK), clean(self.hint))
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import JsonValue
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from standfast import arguments
 from standfast import events as ev
+from standfast.codec import storable
 from standfast.delivering import deliverable
 from standfast.errors import CallFailed, Misuse, NotStorable
 from standfast.frames import Frames, OpenFrame
@@ -258,12 +259,11 @@ class Run(Generic[S]):
         """An event of the agent's own."""
         arguments.text("emit(name)", name)
         try:
-            raw = to_json(data)
-            plain: JsonValue = from_json(raw)
-        except Exception as error:
-            raise NotStorable(
-                f"the data of event {name!r} cannot be stored: {error}", hint="emit JSON values"
-            ) from error
+            raw = storable(data)
+        except NotStorable as error:
+            told = f"the data of event {name!r} cannot be stored: {error.message}"
+            raise NotStorable(told, path=error.path, hint="emit JSON values") from error
+        plain: JsonValue = from_json(raw)
         self._may_note(len(name) + len(raw), f"event {short(name, 60)!r}")
         if self.current:
             self._s.note(ev.Emitted(name=name, data=plain, attempt=self.number))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, TypeVar, get_args, overload
@@ -18,12 +19,13 @@ from standfast import budget as budgets
 from standfast.abc import Clock, Connect, Ids, Points, Tx
 from standfast.agent import Agent, as_agent
 from standfast.clock import RandomIds, SystemClock, moment
-from standfast.control import Ask, by_route, load, storable
+from standfast.codec import storable
+from standfast.control import Ask, by_route, load
 from standfast.control_thread import ControlThread
 from standfast.driver import Driver
 from standfast.driving import Driving, announce
 from standfast.env import Env
-from standfast.errors import DuplicateAgent, Misuse, UnknownAgent, UnknownRun
+from standfast.errors import DuplicateAgent, Misuse, StoreDamaged, UnknownAgent, UnknownRun
 from standfast.events import Event
 from standfast.evidence.bundle import Bundle, Wish, Wishes, write_bundle
 from standfast.evidence.forgetting import forget
@@ -70,7 +72,11 @@ class Runtime:
         notary: Notary | bool = True,
         redact: Redactor | Sequence[Secret | str] | bool = True,
     ) -> None:
-        if concurrency is not None and concurrency < 1:
+        if not isinstance(store, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Misuse(f"{store!r} is no place for a store", hint='give the path of a file, or ":memory:"')
+        if not isinstance(agents, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Misuse(f"agents={agents!r} is no list", hint="Runtime(..., agents=[...])")
+        if concurrency is not None and arguments.whole("concurrency", concurrency, "leave it out for no limit") < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
         self.agents: dict[str, Agent[Any, Any]] = {}
         for given in agents:
@@ -238,7 +244,7 @@ class Runtime:
 
         `deadline` is a time (seconds since the epoch) at which the run is cancelled.
         """
-        name = agent if isinstance(agent, str) else as_agent(agent).name
+        name = arguments.text("agent", agent) if isinstance(agent, str) else as_agent(agent).name
         code = self.agents.get(name) if isinstance(agent, str) else as_agent(agent)
         if code is not None and not isinstance(agent, str) and self._drives and name not in self.agents:
             raise UnknownAgent(f"agent {name!r} was not given to this runtime", hint="Runtime(..., agents=[...])")
@@ -335,7 +341,7 @@ class Runtime:
         self, run: Handle[Any] | str, *, by: str | None = None, reason: str = "", route: str = ""
     ) -> Answer:
         """Delete the content of an ended run and its children; the chain keeps their hashes, the house who did it."""
-        id_ = run if isinstance(run, str) else run.id
+        id_ = run.id if isinstance(run, Handle) else arguments.text("run", run)
         Ask(by=by, reason=reason)
         why = reason if self._redactor is None else self._redactor.text(reason)  # it outlives what is forgotten
         return await self.control(lambda tx: forget(tx, id_, by=by, reason=why, route=route))
@@ -344,7 +350,7 @@ class Runtime:
 
     def handle(self, id: str, route: str = "") -> Handle[Any]:  # noqa: A002
         """The run of that id; whether there is one is found out by using it. `route`: by which way its verbs come."""
-        return Handle(self, id, route)
+        return Handle(self, arguments.text("id", id), route)
 
     async def list(
         self,
@@ -368,12 +374,16 @@ class Runtime:
 
         def look(tx: Tx) -> list[RunView]:
             found = tx.list_runs(status=statuses, agent=agent, labels=labels, needs=needs, limit=limit, before=before)
+            if before is not None and not found:
+                with contextlib.suppress(StoreDamaged):
+                    load(tx, before)  # UnknownRun: nothing comes before nothing
             return [readable_view(tx, named, now, self.doing(named[0])) for named in found]
 
         return self.read(look) if self._has_store() else []
 
     async def events(self, labels: dict[str, str] | None = None) -> AsyncIterator[Event]:
         """Events of all runs (or of those with these labels), from now on; each names its run."""
+        labels = None if labels is None else arguments.texts_by_name("labels", labels)
         after = self.read(lambda tx: tx.last_record()) if self._has_store() else 0
         with self.hub.waiting(None, steps=True) as waiter:
             while True:

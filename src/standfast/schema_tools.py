@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from standfast.codec import Codec
+from standfast.codec import Codec, storable
 from standfast.declaration import check_declaration
 from standfast.errors import BadTool, Misuse, NotStorable
 from standfast.json_values import canonical, is_object, not_finite, short
@@ -173,9 +173,9 @@ class SchemaTool(Tool[..., R]):
         try:
             if isinstance(args, str):
                 return args.encode()
-            return args if isinstance(args, bytes) else to_json(dict(args))
-        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
-            self._refuse(short(str(error), 160))
+            return args if isinstance(args, bytes) else storable(dict(args))
+        except (NotStorable, ValueError, TypeError) as error:
+            self._refuse(short(error.message if isinstance(error, NotStorable) else str(error), 160))
 
     def _validate(self, given: dict[str, Any]) -> None:
         import jsonschema  # noqa: PLC0415 - takes 100 ms, and only these tools need it
@@ -205,9 +205,9 @@ class SchemaTool(Tool[..., R]):
     def dump_args(self, args: Mapping[str, Any]) -> bytes:
         """The arguments as canonical JSON."""
         try:
-            return canonical(to_json(dict(args)))
-        except (PydanticSerializationError, ValueError) as error:
-            raise NotStorable(f"the arguments of {self.name} cannot be stored: {error}") from error
+            return canonical(storable(dict(args)))
+        except NotStorable as error:
+            raise self._not_storable(error, "arguments") from error
 
     def load_args(self, raw: bytes) -> dict[str, Any]:
         """The arguments again, whatever the schema says by now: they may have been given under an older one."""

@@ -9,7 +9,7 @@ from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.agent import Agent, contract_budget
-from standfast.codec import JsonSchema, from_json, to_json
+from standfast.codec import JsonSchema, from_json, storable, to_json
 from standfast.errors import NotStorable, RunIdTaken, UnknownAgent, WrongState
 from standfast.events import Event
 from standfast.halts import halt_run, holding, refuse_start
@@ -128,7 +128,7 @@ def state_for(agent: Agent[Any, Any], state: Any) -> Any:
     from_a_dict = isinstance(state, dict)
     try:
         if from_a_dict:
-            return agent.state_codec.load(to_json(state))
+            return agent.state_codec.load(storable(state))
         return agent.state_codec.accept(state)
     except NotStorable as error:
         raise WrongState(
@@ -140,7 +140,7 @@ def state_for(agent: Agent[Any, Any], state: Any) -> Any:
 def plain_state(state: Any, contract: Json) -> Json:
     """A state as JSON, where the agent's code is not here."""
     field = contract.get("text_field")
-    plain = from_json(to_json({str(field): state} if isinstance(state, str) and field else state))
+    plain = from_json(storable({str(field): state} if isinstance(state, str) and field else state))
     if not isinstance(plain, dict):
         raise WrongState("without the agent's code, the state must be an object", hint="give a dict")
     return cast("Json", plain)

@@ -6,6 +6,7 @@ Every function here works inside a transaction on a row that was read in it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import JsonValue
@@ -15,7 +16,7 @@ from standfast.abc import Tx
 from standfast.events import Event
 from standfast.leases import known_dead
 from standfast.machine import may_follow
-from standfast.records import Hold, InFlight, Mark, Receipt, Residue, Status, Undo, Undone
+from standfast.records import CallRef, Hold, InFlight, Mark, Receipt, Residue, Status, Undo, Undone
 from standfast.rows import CallRow, HoldInfo, Left, RunRow, Stop
 from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
@@ -166,21 +167,29 @@ def pending_undos(tx: Tx, row: RunRow) -> list[CallRow]:
 
 
 def _all_ledgers(tx: Tx, row: RunRow) -> Iterable[CallRow]:
-    yield from tx.ledger(row.n)
+    return (call for _, call in _owned_calls(tx, row))
+
+
+def _owned_calls(tx: Tx, row: RunRow) -> Iterable[tuple[str, CallRow]]:
+    """The ledgers of a run and of all below it, each call with the id of its run."""
+    for call in tx.ledger(row.n):
+        yield row.id, call
     for child in tx.children(row.id, live=False):
         child_row = tx.run(child)
         if child_row is not None:
-            yield from _all_ledgers(tx, child_row)
+            yield from _owned_calls(tx, child_row)
 
 
 def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
     """What this stop did, from what is in the store."""
     rests = next((at for at in (row.doc.ended_at, row.doc.paused_at) if at is not None), tx.now)
     stop = row.doc.stop or Stop("pause", rests, rests, trigger="run")
-    ledger = [c for c in _all_ledgers(tx, row) if c.undo is not None]
+    calls = list(_owned_calls(tx, row))
+    ledger = [c for _, c in calls if c.undo is not None]
     undone = [
-        Undone(c.ref, "in_doubt" if c.undo is None or c.undo == "pending" else c.undo, c.tries, c.undo_reason)
-        for c in ledger
+        Undone(replace(c.ref, run=of), "in_doubt" if c.undo == "pending" else c.undo, c.tries, c.undo_reason)
+        for of, c in calls
+        if c.undo is not None
     ]
     outcomes, residue = _ended_flights(tx, row, stop)
     residue += _left_before(tx, row, residue)
@@ -193,7 +202,7 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
             named = any(r.call is not None and r.call.id == flight.call.id for r in residue)
             if not named:
                 residue.append(Residue(f"{flight.call.tool}: {flight.outcome.replace('_', ' ')}", "", flight.call))
-    kept = tuple(c.ref for c in _all_ledgers(tx, row) if c.undo is None and c.status == "finished")
+    kept = tuple(replace(c.ref, run=of) for of, c in calls if c.undo is None and c.status == "finished")
     return Receipt(
         run=row.id,
         status=status,
@@ -243,12 +252,17 @@ def _left_before(tx: Tx, row: RunRow, named: list[Residue]) -> list[Residue]:
     """What stops before this one left running, in processes that live."""
     known = {place_in_list(one) for one in named}
     left = [one for place, one in row.doc.left.items() if place not in known]
-    return [one.residue for one in left if one.holder is None or not known_dead(tx, one.holder)]
+    return [_of_run(one.residue, row) for one in left if one.holder is None or not known_dead(tx, one.holder)]
+
+
+def _of_run(left: Residue, row: RunRow) -> Residue:
+    return left if left.call is None else replace(left, call=_named(left.call, row))
 
 
 def _ended_flights(tx: Tx, row: RunRow, stop: Stop) -> tuple[list[InFlight], list[Residue]]:
     """How each call that the stop named has ended, also of child runs, and what is left behind of them."""
-    outcomes, residue = list(stop.outcomes), list(stop.residue)
+    outcomes = [replace(flight, call=_named(flight.call, row)) for flight in stop.outcomes]
+    residue = [_of_run(left, row) for left in stop.residue]
     for child_id in dict.fromkeys(ref.run for ref in stop.in_flight if ref.run not in ("", row.id)):
         child = tx.run(child_id)
         if child is not None and child.doc.receipt is not None:
@@ -257,8 +271,12 @@ def _ended_flights(tx: Tx, row: RunRow, stop: Stop) -> tuple[list[InFlight], lis
     known = {f.call.id for f in outcomes} | {ref.id for ref in row.in_flight}
     for ref in stop.in_flight:
         if ref.id not in known and ref.run in ("", row.id):
-            outcomes.append(InFlight(ref, _ended_as(tx.call(row.n, ref.id))))
+            outcomes.append(InFlight(_named(ref, row), _ended_as(tx.call(row.n, ref.id))))
     return list({f.call.id: f for f in outcomes}.values()), list(dict.fromkeys(residue))
+
+
+def _named(ref: CallRef, row: RunRow) -> CallRef:
+    return ref if ref.run else replace(ref, run=row.id)
 
 
 def _ended_as(call: CallRow | None) -> Literal["aborted", "finished", "failed", "in_doubt"]:

@@ -26,11 +26,11 @@ from typing import (
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
-from standfast.codec import Codec, canonical, to_json
+from standfast.codec import Codec, canonical, storable, to_json
 from standfast.declaration import check_declaration
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.guarding import Guard
-from standfast.json_values import LARGEST_VALUE
+from standfast.json_values import LARGEST_VALUE, MOST_DIGITS, why_unreadable
 from standfast.records import Effect, Happened, Json, NotHappened, Performed, Settles
 from standfast.signature import Signature
 from standfast.toolbox import Toolbox
@@ -181,9 +181,9 @@ class Tool(Generic[P, R]):
     def parse(self, args: Mapping[str, Any] | str | bytes) -> Call[R]:
         """The call with arguments from JSON, as a model or a person gives them; Misuse names a bad one."""
         try:
-            raw = args.encode() if isinstance(args, str) else args if isinstance(args, bytes) else to_json(args)
+            raw = args.encode() if isinstance(args, str) else args if isinstance(args, bytes) else storable(args)
             given = self._arguments.parse(raw or b"{}")  # providers send "" for no arguments
-        except (NotStorable, PydanticSerializationError) as error:
+        except (NotStorable, UnicodeEncodeError) as error:
             raise Misuse(
                 f"{self.name} cannot be called so: {error.message if isinstance(error, NotStorable) else error}",
                 hint=f"its arguments are {', '.join(self._names) or 'none'}; see {self.name}.schema",
@@ -226,8 +226,7 @@ class Tool(Generic[P, R]):
 
     def dump_result(self, value: R) -> bytes:
         """The result as JSON; NotStorable if it is not what the function declares."""
-        plain = _plain_json(value) if type(value) is self._plain_result else None
-        if plain is not None and len(plain) < _SURELY_READ:
+        if type(value) is self._plain_result and (plain := _plain_json(value)) is not None:
             return plain
         try:
             return self._result.dump(value)
@@ -283,8 +282,6 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<tool {self.name} ({self.effect})>"
 
-    # --- reading the declaration ---------------------------------------------------------------
-
     def _refuse_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         """Raise the TypeError that the plain function would raise."""
         inspect.signature(self.fn).bind(*args, **kwargs)
@@ -297,12 +294,14 @@ class Tool(Generic[P, R]):
 
 
 def _plain_json(value: Any) -> bytes | None:
-    """JSON of words, numbers and truth values; None for half a character, or far too many: the codec then names it."""
+    """JSON of words, numbers and truth values; None if it could not be read again: the codec then names it."""
     try:
         raw = to_json(value)
     except (PydanticSerializationError, ValueError):
         return None
-    return raw if len(raw) <= LARGEST_VALUE else None
+    if len(raw) > LARGEST_VALUE or (len(raw) > MOST_DIGITS and why_unreadable(raw, may_be_deep=False)):
+        return None
+    return raw
 
 
 class Decorator(Protocol):

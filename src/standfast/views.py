@@ -113,7 +113,8 @@ def _asked(call: CallRow) -> Need:
         Choice("approve", {"call_id": call.id, "args": args}, "let it pass with these arguments (change them)"),
         Choice("deny", {"call_id": call.id, "reason": ""}, "refuse it"),
     )
-    return Need(call.id, "approval", f"{call.question} {call.tool}({call.args.decode()})", call.id, call.since, choices)
+    about = f"{call.tool}({call.args.decode()})"
+    return Need(call.id, "approval", call.question or "", call.id, call.since, choices, about)
 
 
 def _doubt(call: CallRow) -> Need:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from standfast import control
+from standfast import arguments, control
 from standfast import events as ev
 from standfast.codec import expand_logs, from_json
 from standfast.errors import Misuse, RunCancelled, RunFailed, RunHeld
@@ -61,6 +61,9 @@ class Watched(Generic[R]):
     async def state(self, step: int | None = None) -> Any:
         """The state before a step (default: the current one): typed where the agent's code is known, else JSON."""
 
+        if step is not None:
+            arguments.whole("step", step, "give the number of a step")
+
         def look(tx: Tx, row: RunRow) -> tuple[str, bytes, bool]:
             _must_be_kept(row)
             found = tx.snapshot(row, step)
@@ -86,6 +89,7 @@ class Watched(Generic[R]):
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | TextDelta]:
         """Every event once, in order, from `after` on; ends after the ending. Live text comes in between."""
+        arguments.whole("after", after, "give the seq of an event, or 0 for all of them")
         endings = (ev.RunDone, ev.RunCancelled, ev.RunFailed)
         with self._runs.hub.waiting(self.id, steps=True) as waiter:
             while True:
@@ -155,24 +159,31 @@ class Watched(Generic[R]):
 
         found: RunRow | RunView = await self._until(look, timeout)
         if isinstance(found, RunView):
-            hint = "fix the cause, then resume(); its last snapshot is kept" if found.error else "see view.waiting_for"
-            text = found.error or found.waiting_for
-            raise RunHeld(f"run {self.id} is {found.status}: {text}", view=found, traceback=found.traceback, hint=hint)
+            doing = self._runs.doing(self.id)
+            storage = doing if doing.startswith("storage") else ""
+            told = f"run {self.id} is {found.status}: {storage or found.error or found.waiting_for}"
+            raise RunHeld(told, view=found, traceback=found.traceback, hint=_what_to_do(found, storage))
         _must_be_kept(found)
         doc = found.doc
         if found.status == "cancelled":
             assert doc.receipt is not None
             raise RunCancelled(
-                f"run {self.id} was cancelled: {doc.receipt.reason or 'no reason given'}", receipt=doc.receipt
+                f"run {self.id} was cancelled: {doc.receipt.reason or 'no reason given'}",
+                receipt=doc.receipt,
+                hint="its .receipt tells what was undone and left behind; fork() begins anew from one of its steps",
             )
         if found.status == "failed":
             assert doc.error is not None
             raise RunFailed(
-                f"run {self.id} failed: {doc.error.type}: {doc.error.message}", traceback=doc.error.traceback
+                f"run {self.id} failed: {doc.error.type}: {doc.error.message}",
+                traceback=doc.error.traceback,
+                hint="its .traceback tells where; fix the cause, then fork() begins anew from one of its steps",
             )
         return cast("R", self._runs.decode_result(found))
 
     async def _until(self, look: Callable[[Tx, RunRow], T | None], timeout: float | None) -> T:
+        if timeout is not None:
+            arguments.number("timeout", timeout, "give seconds, or None to wait for ever")
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
         with self._runs.hub.waiting(self.id) as waiter:
@@ -185,6 +196,14 @@ class Watched(Generic[R]):
                 if left <= 0:
                     raise TimeoutError(f"run {self.id} is still {self._row().status} after {timeout} s")
                 await waiter.wait(left)
+
+
+def _what_to_do(held: RunView, storage: str) -> str:
+    if storage:
+        return "free space, make the store writable, or end what locks it; the run goes on by itself then"
+    if held.error:
+        return "fix the cause, then resume(); its last snapshot is kept"
+    return "view.needs lists what a person has to settle; what else holds it (view.holds) ends by resume() or by mail"
 
 
 def _must_be_kept(row: RunRow) -> None:

@@ -223,6 +223,10 @@ def make_text(path: Path) -> None:
     path.write_text("this is no database\n" * 1000)
 
 
+def make_one_byte(path: Path) -> None:
+    path.write_bytes(b"x")  # which SQLite itself takes for an empty file
+
+
 def make_newer(path: Path) -> None:
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 9999")
@@ -250,6 +254,7 @@ DAMAGES: list[tuple[Callable[[Path], None], type[StoreError]]] = [
     (overwrite_everything_but_the_header, StoreDamaged),
     (overwrite_the_header, StoreDamaged),
     (make_text, StoreDamaged),
+    (make_one_byte, StoreDamaged),
     (make_newer, StoreTooNew),
     (make_foreign, StoreDamaged),
     (make_foreign_wal, StoreDamaged),
@@ -393,6 +398,22 @@ def test_a_store_on_a_read_only_disk_can_still_be_looked_at(read_only: Path) -> 
             assert view.status == "done"
             with pytest.raises(StoreFailed):
                 await runs.handle(view.id).fork(at=1)
+
+    asyncio.run(look())
+
+
+def test_a_verb_that_a_read_only_disk_refuses_takes_no_look_away(read_only: Path) -> None:
+    async def look() -> None:
+        async with Runtime(read_only / "runs.db", drive=False) as runs:
+            [view] = await runs.list()
+            run = runs.handle(view.id)
+            for _ in range(3):
+                with pytest.raises(StoreFailed) as told:
+                    await run.pause()
+                assert "writable" in told.value.hint
+                assert await run.view() == view
+                assert [event async for event in run.events()]
+                assert await asyncio.to_thread(lambda: asyncio.run(run.view())) == view
 
     asyncio.run(look())
 

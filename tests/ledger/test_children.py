@@ -17,7 +17,10 @@ async def test_cancel_all_undoes_the_effects_of_finished_children() -> None:
         receipt = await run.settled(10)
         undone = [w.removeprefix("undone ") for w in world.log if w.startswith("undone")]
         assert undone == ["d", "c", "b", "a"]
-        assert len(receipt.undone) == 4
+        (child,) = {view.id for view in await runs.list()} - {run.id}
+        whose = {one.call.id: one.call.run for one in receipt.undone}
+        assert [whose[key] for key in world.keys] == [run.id, child, child, run.id], "each names whose call it was"
+        assert [(one.call.tool, one.call.run) for one in receipt.in_flight] == [("wait", run.id)]
 
 
 async def test_cancel_keeps_a_child_that_finished_in_the_step_and_lists_it() -> None:
@@ -28,6 +31,7 @@ async def test_cancel_keeps_a_child_that_finished_in_the_step_and_lists_it() -> 
         receipt = await run.settled(10)
         assert [w for w in world.log if w.startswith("undone")] == ["undone d"]
         assert {ref.id for ref in receipt.kept} == set(world.keys[:2])
+        assert not {ref.run for ref in receipt.kept} & {run.id, ""}, "they are the child's"
 
 
 async def test_cancel_undoes_the_step_in_flight_of_a_live_child() -> None:
@@ -48,6 +52,8 @@ async def test_cancel_all_reaches_a_live_child_once() -> None:
         receipt = await run.settled(10)
         assert [w for w in world.log if w.startswith("undo ")] == ["undo c", "undo b", "undo a"]
         assert {u.outcome for u in receipt.undone} == {"undone"}
+        assert all(flight.call.run for flight in receipt.in_flight)
+        assert {f.call.run for f in receipt.in_flight if f.call.tool == "slow"} != {run.id}
 
 
 async def test_a_failed_run_leaves_no_child_running() -> None:

@@ -31,6 +31,8 @@ from standfast.arguments import LONGEST_MESSAGE, LONGEST_TRACEBACK, middle_left_
 from standfast.codec import Codec
 from standfast.json_values import LARGEST_VALUE
 from standfast.records import Effect
+from standfast.redaction import Redactor
+from standfast.rows import ErrorInfo
 from standfast.testing import lab
 from standfast.voice import LEFT_OUT
 
@@ -245,6 +247,37 @@ async def test_of_a_long_error_the_beginning_and_the_end_are_kept(tmp_path: Path
         assert view.traceback.startswith("Traceback") or what == "failing"
         assert (await run.state()).good
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 2_000_000
+
+
+class Counting(Redactor):
+    """Counts the characters that it has searched."""
+
+    searched = 0
+
+    def text(self, text: str) -> str:
+        self.searched += len(text)
+        return super().text(text)
+
+
+def test_of_a_huge_error_only_the_ends_are_searched_for_secrets() -> None:
+    """R34: nobody waits for what nobody will read."""
+    redactor = Counting()
+    kept = ErrorInfo("E", "x" * 20_000_000, "y" * 20_000_000).as_kept(redactor)
+    assert redactor.searched < 500_000
+    assert len(kept.message) <= LONGEST_MESSAGE and len(kept.traceback) <= LONGEST_TRACEBACK
+    count = int(kept.message.partition("[")[2].partition(" ")[0])
+    assert count == 20_000_000 - kept.message.count("x")
+
+
+@pytest.mark.parametrize("at", range(5_000, 60_000, 977))
+@pytest.mark.parametrize("filler", ["word ", f"sk-{'a' * 2000} "], ids=["words", "secrets that become short"])
+def test_no_half_of_a_secret_is_kept_of_a_huge_error(at: int, filler: str) -> None:
+    """Wherever a cut falls: neither the beginning of a secret nor the end of one is kept."""
+    secret = "sk-" + "SECRET" * 200
+    side = (filler * (at // len(filler)))[:at]
+    middle = "word " * 40_000
+    kept = ErrorInfo("E", f"{side} {secret} {middle} {secret} {side}", "").as_kept(Redactor())
+    assert "SECRET" not in kept.message and "a" * 20 not in kept.message
 
 
 @pytest.mark.parametrize("length", [LONGEST_MESSAGE - 1, LONGEST_MESSAGE, LONGEST_MESSAGE + 1, 50 * LONGEST_MESSAGE])

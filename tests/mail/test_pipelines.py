@@ -6,6 +6,8 @@ import pytest
 from tests.helpers import eventually
 from tests.mail.world import Task, a_world, mail, report, status
 
+from standfast import events as ev
+
 
 async def test_now_rewrites_the_instruction_of_the_stage_in_progress() -> None:
     async with a_world() as (runs, world):
@@ -57,3 +59,5 @@ async def test_a_redirect_past_the_last_stage_asks_what_to_do(answer: str) -> No
         again = [["Publish louder"]] if answer != "finish" else []
         assert result.heard == [["Collect", "Collect"], ["Publish"], *again]
         assert [m.status for m in await mail(run)] == ["consumed"]
+        notes = [event.text async for event in run.events() if isinstance(event, ev.Noted)]
+        assert any("'Publish louder' was not acted on" in note for note in notes) == (answer == "finish")

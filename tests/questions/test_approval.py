@@ -14,7 +14,7 @@ async def test_an_irreversible_call_asks_first_and_names_itself() -> None:
         run = await runs.start(sender, Note())
         (need,) = (await held(run, "asks")).needs
         assert need.kind == "approval"
-        assert "send" in need.text and "ann" in need.text
+        assert "send" in need.text and "send(" in need.about and "ann" in need.about
         assert world.sent == []
         assert isinstance(await run.resume(), Refused)
         assert await run.approve(need.call)
@@ -34,7 +34,8 @@ async def test_a_rule_on_the_arguments_decides_and_words_the_question() -> None:
         assert await small.result(timeout=10) == "paid 5"
         big = await runs.start(spender, Note(amount=50))
         (need,) = (await held(big, "asks")).needs
-        assert "Really pay 50?" in need.text
+        assert need.text == "Really pay 50?", "the question as it was given"
+        assert need.about == 'spend_money({"amount":50})' and need.about in need.words
         assert world.paid == [5]
         await big.approve(need.call)
         assert await big.result(timeout=10) == "paid 50"

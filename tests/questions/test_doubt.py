@@ -173,6 +173,9 @@ async def test_a_doubt_settled_while_a_person_holds_the_run_does_not_start_it() 
         await run.pause()
         assert await run.resolve(need.call, Happened("yes"))
         await held(run, "user")
+        again = await run.resolve(need.call, Happened("no"))
+        assert isinstance(again, Refused)
+        assert again.why == f"call {need.call!r} has finished: nothing about it is in doubt"
         await run.resume()
         assert await run.result(timeout=10) == "yes"
         assert world.paid == [5]
@@ -189,3 +192,4 @@ async def test_a_doubt_outlives_a_cancelled_run_in_its_residue_and_can_be_noted(
         assert [r.call.tool for r in receipt.residue if r.call] == ["pay"]
         assert await run.resolve(need.call, Happened("it had"), by="ann")
         assert (await run.view()).status == "cancelled"
+        assert await run.resolve(need.call, NotHappened(), by="bob") == TooLate("cancelled"), "it is settled by now"

@@ -50,7 +50,7 @@ async def test_an_approval_does_not_count_for_the_arguments_of_a_redirect() -> N
             assert await run.approve(old.call)
             await run.resume()
             (new,) = (await held(run, "asks")).needs
-            assert "bob" in new.text
+            assert "bob" in new.words
             assert world.sent == []
             assert await run.approve(new.call)
             assert await run.result(timeout=10) == "sent to bob"
@@ -72,11 +72,11 @@ async def test_an_edit_that_changes_what_a_step_asks_makes_the_old_question_void
     async with lab([addresser], provide={World: world}) as runs:
         run = await runs.start(addresser, Addressed())
         (old,) = (await held(run, "asks")).needs
-        assert "ann" in old.text
+        assert "ann" in old.words
         assert await run.edit({"to": "bob"})
         assert await run.resume()
         (new,) = (await held(run, "asks")).needs
-        assert "bob" in new.text
+        assert "bob" in new.words
         assert isinstance(await run.approve(old.call), Refused)
         assert await run.approve(new.call)
         assert await run.result(timeout=10) == "sent to bob"
@@ -91,7 +91,7 @@ async def test_a_question_that_the_new_attempt_does_not_ask_is_withdrawn() -> No
         await eventually(lambda: _needs(run))
         await run.redirect("bob", by="eve")
         (new,) = (await held(run, "asks")).needs
-        assert "bob" in new.text
+        assert "bob" in new.words
         assert await run.approve(new.call)
         assert await run.result(timeout=10) == "sent to bob"
         assert world.sent == [("bob", "hello")]
@@ -205,7 +205,7 @@ async def test_an_approval_stands_if_the_redirected_step_asks_for_the_same() -> 
 async def _asked(run: Handle[Any], about: str) -> Need:
     async def look() -> Need | None:
         view = await run.view()
-        return next((n for n in view.needs if about in n.text and view.holds == ("asks",)), None)
+        return next((n for n in view.needs if about in n.words and view.holds == ("asks",)), None)
 
     found: Need = await eventually(look)
     return found

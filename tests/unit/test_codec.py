@@ -11,7 +11,7 @@ from socket import socket
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, SecretStr, computed_field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, computed_field
 from typing_extensions import TypedDict
 
 from standfast.codec import (
@@ -29,6 +29,7 @@ from standfast.codec import (
     to_json,
 )
 from standfast.errors import NotStorable, StoreDamaged, WrongState
+from standfast.log import Log
 
 
 class Customer(BaseModel):
@@ -188,6 +189,58 @@ def test_a_circle_is_named_not_a_crash() -> None:
     circle.append(circle)
     with pytest.raises(NotStorable):
         Codec[Any](Any).dump(circle)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+UNREADABLE: dict[str, Any] = {
+    "long number": 10**5000,
+    "long number inside": {"a": 10**5000},
+    "one digit too many": [-(10**4300)],
+    "one level too deep": nested(191),
+    "far too deep": nested(260),
+    "key that is half a character": {"\ud800": 1},
+    "key that is a long number": {10**5000: 1},
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_what_could_not_be_read_again_is_never_written(what: str) -> None:
+    """What dumps without an error loads again, also inside a row or an event."""
+    value = UNREADABLE[what]
+    for codec in (Codec[Any](Any), StateCodec[Any](Any)):
+        with pytest.raises(NotStorable):
+            codec.dump(value)
+    with pytest.raises(NotStorable):
+        StateCodec[Any](Any).round_trip(value, fetch)
+    with pytest.raises(NotStorable):
+        Log[Any]().append(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["7" * 9000], [10**4299], nested(190), [[{}]] * 500, {"a": ["8" * 5000, "[" * 300]}],
+    ids=["digits in a text", "largest number", "deepest", "many brackets", "both in texts"],
+)
+def test_what_only_looks_unreadable_is_stored(value: Any) -> None:
+    codec = Codec[Any](Any)
+    assert codec.load(codec.dump(value)) == value
+
+
+class Encoded(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    raw: bytes
+    rate: float | None = None
+
+
+def test_bytes_that_a_model_writes_in_its_own_way_are_stored_beside_an_empty_number() -> None:
+    codec = Codec[Encoded](Encoded)
+    assert codec.load(codec.dump(Encoded(raw=b"\xff"))) == Encoded(raw=b"\xff")
 
 
 def test_json_that_does_not_fit_is_named() -> None:

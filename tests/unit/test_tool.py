@@ -251,6 +251,9 @@ def unknown_type(a: Missing) -> None: ...  # type: ignore[name-defined]  # noqa:
 def plain(to: Address, text: str, on: date | None) -> None: ...
 
 
+async def takes_nothing() -> None: ...
+
+
 async def other_arguments(x: int) -> None: ...
 
 
@@ -299,6 +302,16 @@ class Asks:
         (odd_result, {}, "its result"),
         (unknown_type, {}, "Missing"),
         (3, {}, "no function"),
+        (plain, {"timeout": "x"}, "timeout"),
+        (plain, {"grace": None}, "grace"),
+        (plain, {"retries": 1.5, "effect": "read"}, "retries"),
+        (plain, {"name": 5}, "no name"),
+        (plain, {"confirm": 5}, "confirm="),
+        (plain, {"confirm": "Really?"}, "confirm="),
+        (plain, {"kind": "zz"}, "kind='zz'"),
+        (plain, {"undo": takes_nothing}, "undo= does not fit"),
+        (plain, {"probe": takes_nothing}, "probe= does not fit"),
+        (plain, {"effect": "irreversible", "undo": take_back}, "undo="),
     ],
 )
 def test_a_tool_that_could_not_keep_its_promises_is_refused(fn: Any, declared: dict[str, Any], why: str) -> None:

@@ -68,7 +68,8 @@ function RunLine({ run, picked, onPick }: { run: RunView; picked: boolean; onPic
   if (!ENDED.includes(run.status)) void seconds.value;
   const { elapsed, paused } = times(run, client.now());
   const labels = Object.entries(run.labels);
-  const doing = run.needs[0]?.text || (run.status === "done" || run.status === "cancelled" ? "" : run.status === "paused" ? whyPaused(run.holds) : run.error || run.waiting_for || run.plan.find((i) => i.status === "running")?.title || "");
+  const need = run.needs[0];
+  const doing = [need?.text, need?.about].filter(Boolean).join(" ") || (run.status === "done" || run.status === "cancelled" ? "" : run.status === "paused" ? whyPaused(run.holds) : run.error || run.waiting_for || run.plan.find((i) => i.status === "running")?.title || "");
   return (
     <li class={run.status}>
       <input type="checkbox" aria-label={`Select ${run.id}`} checked={picked} onChange={(e) => onPick(e.currentTarget.checked)} />

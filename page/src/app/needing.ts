@@ -35,7 +35,7 @@ function announce(run: RunView): void {
     if (told.has(key)) continue;
     told.add(key);
     if (!document.hidden || !mayNotify()) continue;
-    const shown = new Notification(`${run.agent} needs someone`, { body: need.text, tag: key });
+    const shown = new Notification(`${run.agent} needs someone`, { body: [need.text, need.about].filter(Boolean).join(" "), tag: key });
     shown.onclick = () => {
       window.focus();
       location.hash = to.run(run.id);

@@ -33,6 +33,7 @@ function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback
         <span class="age">{waited > 1 && `for ${duration(waited)}`}{need.call && <> · <a href={to.call(run, need.call)}>the call</a></>}</span>
       </header>
       <p class="asks"><Words text={need.text || "It waits for you."} /></p>
+      {need.about && <p class="mono muted"><Words text={need.about} /></p>}
       {need.kind === "error" && traceback && <details><summary>Traceback</summary><pre class="value" tabIndex={0}>{traceback}</pre></details>}
       {!client.may("resolve") ? <p class="muted">Somebody with the right to resolve decides this; you have not got it.</p> : need.kind === "approval" ? <Approval run={run} need={need} />
         : need.kind === "question" ? <Question run={run} need={need} />

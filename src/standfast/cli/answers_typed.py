@@ -14,7 +14,7 @@ from standfast.records import Answer, Need
 
 def choices_lines(need: Need) -> list[str]:
     """The need with its choices, numbered."""
-    lines = [f"⌨ needs you: {need.kind}: {need.text}"]
+    lines = [f"⌨ needs you: {need.kind}: {need.words}"]
     lines += [f"    {n}  {choice_words(need, choice, '')[0]}" for n, choice in enumerate(need.choices, 1)]
     if need.kind == "approval":
         lines.append("    or type changed arguments as a JSON object")

@@ -310,5 +310,5 @@ def _decision(word: str, result: Any) -> Decision:
 def _words(view: RunView) -> str:
     """What a search by text looks at."""
     parts = (view.id, view.agent, view.status, view.waiting_for, view.error, *view.labels, *view.labels.values())
-    more = (*(item.title for item in view.plan), *(need.text for need in view.needs))
+    more = (*(item.title for item in view.plan), *(need.words for need in view.needs))
     return "\n".join((*parts, *more)).casefold()

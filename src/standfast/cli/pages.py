@@ -48,7 +48,7 @@ def by_urgency(views: Sequence[RunView]) -> list[RunView]:
 def run_row(view: RunView) -> tuple[str, str, str, str, str, str]:
     """A line of the list: status, id, agent, position, elapsed, remark."""
     position = plan_position(view) or f"step {view.step}"
-    remark = short(view.needs[0].text) if view.needs else short(view.error or view.waiting_for)
+    remark = short(view.needs[0].words) if view.needs else short(view.error or view.waiting_for)
     if view.needs:
         remark = f"needs you: {remark}"
     return (

@@ -242,7 +242,7 @@ class Session:
             waits = f", waiting for {view.waiting_for}" if view.waiting_for else ""
             self._screen.line(f"◐ {view.id} is {view.status}{waits}; no further call begins", "yellow")
         for need in view.needs:
-            self._screen.line(f"  needs you: {need.kind}: {need.text}")
+            self._screen.line(f"  needs you: {need.kind}: {need.words}")
         self._screen.line(f"  go on:      {self._command}")
         self._screen.line(f"  end it:     standfast cancel {view.id}{self._options}")
         self._screen.line(f"  look at it: standfast show {view.id}{self._options}")

@@ -206,7 +206,7 @@ def choice_words(need: Need, choice: Any, run: str, options: str = "") -> tuple[
 
 def need_lines(need: Need, run: str, options: str = "") -> list[str]:
     """A need, and what can be typed about it."""
-    lines = [f"{need.kind}: {need.text}"]
+    lines = [f"{need.kind}: {need.words}"]
     for choice in need.choices:
         label, typed = choice_words(need, choice, run, options)
         lines.append(f"  {typed}    # {label}")

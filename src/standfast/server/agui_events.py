@@ -296,7 +296,7 @@ def _interrupts(view: dict[str, Any]) -> Iterator[Line]:
         about: Line = {
             "id": need["id"],
             "reason": need["kind"],
-            "message": need["text"],
+            "message": " ".join(filter(None, (need["text"], need["about"]))),
             "metadata": {"standfast.choices": need["choices"]},
         }
         if need["kind"] == "approval":

@@ -135,6 +135,6 @@ def _words(view: RunView) -> str:
         *view.labels.keys(),
         *view.labels.values(),
         *(item.title for item in view.plan),
-        *(need.text for need in view.needs),
+        *(need.words for need in view.needs),
     )
     return "\n".join(map(str, parts)).casefold()

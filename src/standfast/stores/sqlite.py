@@ -20,7 +20,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from standfast.abc import Connect, Connection
-from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
+from standfast.errors import Misuse, StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
 from standfast.leases import left_behind
 from standfast.stores.queries import migrations
 from standfast.stores.relink import relink
@@ -104,12 +104,18 @@ class SqliteStore:
                 f"the store {self.path} cannot be created: {error.strerror}",
                 hint="give a path in a folder that exists and can be written",
             ) from error
+        with self.errors():
+            c = self.open(to_write=True)  # where that fails, those who look go on as they were
+            try:
+                self._migrate(c)
+            except BaseException:
+                self.discard(c)
+                raise
         with self._lock:
             if self._looks_only:
                 self._looks_only = False
                 self._generation += 1  # from now on every thread needs a connection that can write
-        with self.errors():
-            self._migrate(self._connection())
+        self._mine.connection = _OfThread(self, c, self._generation)
         self._current = True
 
     def _migrate(self, c: Connection) -> None:
@@ -148,6 +154,12 @@ class SqliteStore:
                     f"{self.path} is a SQLite file, but not a standfast store",
                     hint="give another path; this file was not changed",
                 )
+            if (
+                not tables and self.path.stat().st_size == 1
+            ):  # SQLite takes it for an empty file, and would overwrite it
+                raise StoreDamaged(
+                    f"{self.path} is no SQLite file", hint="give another path; this file was not changed"
+                )
             return 0
         if version > len(migrations()):
             raise StoreTooNew(
@@ -156,14 +168,15 @@ class SqliteStore:
             )
         return version
 
-    def open(self) -> Connection:
+    def open(self, *, to_write: bool = False) -> Connection:
         """A new connection with the settings that every promise rests on."""
-        c = self._connect_to_look() if self._looks_only else self._connect(os.fspath(self.path))
+        looks = self._looks_only and not to_write
+        c = self._connect_to_look() if looks else self._connect(os.fspath(self.path))
         try:
             c.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
             if not self._checked:
                 self._check(c)
-            if not self._looks_only:
+            if not looks:
                 _use_wal(c)
                 c.execute(f"PRAGMA synchronous = {'OFF' if self._scratch else 'FULL'}")
         except BaseException:
@@ -344,11 +357,23 @@ class _Translate(contextlib.AbstractContextManager[None]):
         self._forget = forget
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnicodeEncodeError | OverflowError):  # of a value that was to be bound
+            raise _unbindable(error) from error
         if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             translated = self._translate(error)
             if not isinstance(translated, StoreBusy):
                 self._forget()
             raise translated from error
+
+
+def _unbindable(error: UnicodeEncodeError | OverflowError) -> Misuse:
+    """No store can hold such a text or number, so nothing in it goes by that."""
+    if isinstance(error, OverflowError):
+        return Misuse("a number is too large to look for", hint="give a smaller one; nothing was changed")
+    return Misuse(
+        f"a text holds a lone surrogate at position {error.start}, which is no character",
+        hint="decode the text with errors='replace'; nothing was changed",
+    )
 
 
 def lock_holder(path: Path) -> int | None:

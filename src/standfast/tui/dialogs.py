@@ -49,7 +49,9 @@ class NeedDialog(Dialog):
         need = self.need
         with VerticalScroll(classes="box"):
             yield Label(f"needs you: {need.kind}", classes="title")
-            yield Static(Text(short(need.text, 160) if need.kind == "approval" else need.text))  # arguments follow
+            yield Static(Text(need.text))
+            if need.about:
+                yield Static(Text(short(need.about, 160)))  # its arguments follow in full
             if need.kind == "approval":
                 yield Label("arguments (change them if you like)")
                 yield TextArea(json.dumps(self._args(), indent=2, ensure_ascii=False), id="arguments", compact=True)

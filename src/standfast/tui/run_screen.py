@@ -166,7 +166,7 @@ class RunScreen(Screen[None]):
             return
         first, *others = view.needs
         more = f" (and {len(others)} more)" if others else ""
-        banner.update(Text(f"⌨ needs you: {first.kind}: {short(first.text, 110)}{more} · a answers"))
+        banner.update(Text(f"⌨ needs you: {first.kind}: {short(first.words, 110)}{more} · a answers"))
         fresh = next((need for need in view.needs if need.id not in self._offered), None)
         typing = isinstance(self.focused, Input | TextArea)
         if fresh is not None and self.is_current and not typing:

@@ -5,32 +5,59 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.codec import JsonSchema
-from standfast.control import Act, Ask, saved, storable
+from standfast.codec import JsonSchema, storable
+from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse, WrongState
 from standfast.events import Event
-from standfast.records import Accepted, Answer, CheckAgain, Choice, Decision, Happened, Hold, Json, Refused
-from standfast.rows import CallRow, RunRow
+from standfast.records import (
+    ENDED,
+    Accepted,
+    Answer,
+    CheckAgain,
+    Choice,
+    Decision,
+    Happened,
+    Hold,
+    Json,
+    Refused,
+    TooLate,
+)
+from standfast.rows import CallRow, CallStatus, RunRow
 from standfast.stops import queue_if_free
 from standfast.withdrawing import wake_at
+
+_BECAME: dict[CallStatus, str] = {
+    "asking": "waits for somebody to allow or answer it",
+    "approved": "was allowed",
+    "denied": "was denied",
+    "withdrawn": "is no longer asked for",
+    "started": "is still running",
+    "not_begun": "has not begun",
+    "finished": "has finished",
+    "failed": "has failed",
+    "not_performed": "did nothing",
+    "in_doubt": "is in doubt",
+    "check": "is being checked",
+    "cut": "was cut",
+}
 
 
 def resolve(call_id: str, decision: Decision) -> Act:
     """A person says what became of a call in doubt."""
+    raw = storable(decision.result) if isinstance(decision, Happened) else b"null"
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "in_doubt", "check")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         result: JsonValue = None
         if isinstance(decision, Happened):
             schema = _tool_schema(tx, row, call.tool, "result_schema")
-            raw = storable(decision.result)
             result = from_json(raw)
             if schema is not None:
                 JsonSchema.validate(schema, result, "the result")
@@ -53,22 +80,23 @@ def approve(call_id: str, args: Json | None) -> Act:
     """A person lets a call pass, with the arguments asked for or with others."""
     if args is not None and not isinstance(args, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Misuse(f"arguments are given by name, not as {args!r}", hint='for example args={"amount": 5}')
+    changed: Json = {} if args is None else from_json(storable(args))
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         if call.kind == "ask":
             return Refused(
                 "this is a question, not an approval", (Choice("answer", {"call_id": call_id}, "answer it"),)
             )
         if args is not None:
-            merged: Any = {**from_json(call.args), **args}
+            merged: Any = {**from_json(call.args), **changed}
             schema = _tool_schema(tx, row, call.tool, "schema")
             if schema is not None:
                 JsonSchema.validate({"additionalProperties": False, **schema}, merged, f"an argument of {call.tool}")
             call.wanted = call.args.decode()
-            call.args = storable(merged)
+            call.args = to_json(merged)
         call.status = "approved"
         event = ev.Answered(call=call.id, answer="approved", by=ask.by, reason=ask.reason, value=from_json(call.args))
         return _settled(tx, row, call, event, "it was approved")
@@ -82,7 +110,7 @@ def deny(call_id: str, why: str) -> Act:
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         call.status, call.error, call.message = "denied", "CallDenied", why or "denied"
         event = ev.Answered(call=call.id, answer="denied", by=ask.by, reason=why or ask.reason)
@@ -93,10 +121,11 @@ def deny(call_id: str, why: str) -> Act:
 
 def answer(call_id: str, value: Any) -> Act:
     """A person answers a question of the run."""
+    raw = storable(value)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
-        if isinstance(call, Refused):
+        if isinstance(call, Refused | TooLate):
             return call
         if call.kind != "ask":
             return Refused(
@@ -106,7 +135,6 @@ def answer(call_id: str, value: Any) -> Act:
                     Choice("deny", {"call_id": call_id}, "refuse it"),
                 ),
             )
-        raw = storable(value)
         plain = from_json(raw)
         if isinstance(call.schema, dict):
             JsonSchema.validate(call.schema, plain, "the answer")
@@ -142,12 +170,15 @@ def _settled(tx: Tx, row: RunRow, call: CallRow, event: Event, why: str) -> Acce
     return Accepted(tx.now, row.seq)
 
 
-def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refused:  # noqa: A002
+def _open_call(tx: Tx, row: RunRow, id: str, *statuses: str) -> CallRow | Refused | TooLate:  # noqa: A002
     call = tx.call(row.n, id)
     if call is None:
         return Refused(f"there is no call {id!r} in this run")
     if call.status not in statuses:
-        return Refused(f"call {id!r} is {call.status.replace('_', ' ')}, not {' or '.join(statuses).replace('_', ' ')}")
+        if row.status in ENDED:
+            return TooLate(row.status)
+        lacks = "it asks nothing" if "asking" in statuses else "nothing about it is in doubt"
+        return Refused(f"call {id!r} {_BECAME[call.status]}: {lacks}")
     return call
 
 

@@ -8,7 +8,8 @@ from pydantic_core import from_json
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.control import Act, Ask, IsDead, saved, storable
+from standfast.codec import storable
+from standfast.control import Act, Ask, IsDead, saved
 from standfast.delivering import disposition, waits_for_the_stack
 from standfast.errors import Misuse
 from standfast.events import Event

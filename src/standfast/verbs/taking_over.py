@@ -10,8 +10,8 @@ from pydantic_core import from_json
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.codec import JsonSchema
-from standfast.control import Act, Ask, saved, storable
+from standfast.codec import JsonSchema, storable
+from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.json_values import is_object

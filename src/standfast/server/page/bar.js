@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-BpfxYOxq.js";
+export{t as StandfastBar}from"./assets/bar-Cng5k06f.js";

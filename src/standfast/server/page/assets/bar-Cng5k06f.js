@@ -1,4 +1,4 @@
-import{D as e,E as t,T as n,_ as r,b as i,c as a,d as o,f as s,h as c,i as l,j as u,l as d,m as f,n as p,p as m,w as h,y as g}from"./client-wjoH40up.js";var _=`
+import{D as e,E as t,T as n,_ as r,b as i,c as a,d as o,f as s,h as c,i as l,j as u,l as d,m as f,n as p,p as m,w as h,y as g}from"./client-xg10CXa3.js";var _=`
 :host { display: block; color-scheme: inherit;
   --_bg: var(--standfast-bg, light-dark(#ffffff, #1b1d20));
   --_fg: var(--standfast-fg, light-dark(#1c1d1f, #eceae5));
