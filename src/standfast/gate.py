@@ -42,7 +42,6 @@ _ERRORS: dict[str, type[CallFailed]] = {
     "CallDenied": CallDenied,
     "ChildCancelled": ChildCancelled,
 }
-
 _STAKES = {"irreversible": " It cannot be undone.", "write": " It changes something outside."}
 
 
