@@ -30,6 +30,7 @@ async def test_no_request_after_accepted_but_those_in_flight(verb: str) -> None:
                 await asyncio.gather(*(streamed(client) for _ in range(3)))
                 return ""
 
+            calls = 0
             async with Runtime(":memory:", agents=[a := own_loop(ask, turns=100_000)]) as r:
                 for trial in range(TRIALS):
                     seen = len(server.exchanges)
@@ -47,7 +48,8 @@ async def test_no_request_after_accepted_but_those_in_flight(verb: str) -> None:
                         assert await run.cancel()
                     started = [e for e in await recorded(run) if isinstance(e, CallStarted)]
                     assert all(e.seq < accepted.seq for e in started)
-                    assert len(server.exchanges) - seen <= len(started)
+                    calls += len(started)
+                    assert len(server.exchanges) <= calls  # of all trials: a busy server reads what was cut later still
 
 
 async def test_no_request_of_a_tool_after_it_settled_from_another_process(tmp_path: Path) -> None:
