@@ -205,7 +205,7 @@ async def test_an_approval_stands_if_the_redirected_step_asks_for_the_same() -> 
 async def _asked(run: Handle[Any], about: str) -> Need:
     async def look() -> Need | None:
         view = await run.view()
-        return next((n for n in view.needs if about in n.about and view.holds == ("asks",)), None)
+        return next((n for n in view.needs if about in (n.about or n.text) and view.holds == ("asks",)), None)
 
     found: Need = await eventually(look)
     return found
