@@ -12,7 +12,7 @@ from standfast.halts import halt_run, holding
 from standfast.leases import Others
 from standfast.records import InFlight
 from standfast.rows import RunRow
-from standfast.stops import enter
+from standfast.stops import enter, forget_the_dead, put_in_doubt
 
 
 def claim(
@@ -47,6 +47,7 @@ def claim(
         events = [*halted, *_abandoned(tx, row, running)]
     else:
         return None
+    forget_the_dead(tx, row)
     row.fence += 1
     row.attempt += 1
     row.holder = driver
@@ -62,16 +63,13 @@ def _abandoned(tx: Tx, row: RunRow, running: Container[str]) -> list[Event]:
     events: list[Event] = []
     for ref in row.in_flight:
         outcome: Literal["aborted", "in_doubt", "still_running"] = "still_running" if ref.id in running else "aborted"
+        doubt = put_in_doubt(tx, row, ref, "its driver was gone before it was recorded")
+        events += doubt
         call = tx.call(row.n, ref.id)
-        if call is not None and call.status == "started":
-            if ref.effect in ("write", "irreversible"):
-                outcome = "in_doubt"
-                call.status, call.left_by = "in_doubt", row.holder
-                events.append(
-                    ev.CallInDoubt(call=ref.id, tool=ref.tool, why="its driver was gone before it was recorded")
-                )
-            else:
-                call.status = "cut"
+        if doubt:
+            outcome = "in_doubt"
+        elif call is not None and call.status == "started":
+            call.status = "cut"
             tx.update_call(call)
         if row.doc.stop is not None:
             row.doc.stop.outcomes.append(InFlight(ref, outcome))

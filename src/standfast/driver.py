@@ -22,7 +22,7 @@ from standfast.scope import SUSPEND_DEADLINE, stop_tasks
 from standfast.session import Session
 from standfast.settling import settle
 from standfast.stepping import told
-from standfast.stops import enter, still_running, unblocked
+from standfast.stops import enter, pending_undos, still_running, unblocked
 from standfast.supervising import Supervisor
 from standfast.undo import LacksCode, Ledger
 
@@ -227,10 +227,13 @@ async def claim_and_drive(env: Env, run_id: str, others: Others, *, held: bool) 
 async def _end_remains(env: Env, run_id: str) -> set[str]:
     """The calls of which something could not be ended. A holder that is only silent cuts its calls itself."""
 
-    def look(tx: Tx) -> tuple[RunRow, str] | None:
+    def look(tx: Tx) -> tuple[RunRow, str, list[str], list[str]] | None:
         row = tx.run(run_id)
         holder = row.holder if row is not None and row.holder != env.lease.id else None
-        return (row, holder) if row is not None and holder is not None and known_dead(tx, holder) else None
+        if row is None or holder is None or not known_dead(tx, holder):
+            return None
+        beside = [call.id for call in (*pending_undos(tx, row), *tx.open_calls(row.n))]
+        return row, holder, [call.id for call in row.in_flight], beside
 
     found = env.store.read(look)
-    return set() if found is None else await env.remains.end(*found, [call.id for call in found[0].in_flight])
+    return set() if found is None else await env.remains.end(*found)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from standfast import events as ev
 from standfast.bodies.guard import guard
-from standfast.bodies.marks import call_mark, end_carriers
+from standfast.bodies.marks import call_mark
 from standfast.bodies.threads import Token
 from standfast.clock import boot_id, uptime
+from standfast.context import Stopped
 from standfast.places import place_of_task
 from standfast.records import CallRef, Channel, EndedAs, InFlight, Moment
 from standfast.scope import insist
@@ -59,7 +60,6 @@ class Tied(Protocol):
     def cut(self) -> None: ...
 
 
-CUT_WAIT = 0.1  # how long the event loop waits for killed programs to vanish; a stop looks again
 _tying = threading.Lock()  # a call's first requests may come from two of its threads at once
 
 
@@ -139,7 +139,8 @@ class Flight:
         elif self.task is not None:
             insist(self.task)
         self.cut_tied()
-        self.end_programs()  # those too that nobody waits for
+        if self.mark:  # those too that nobody waits for
+            self.session.in_loop(self.session.programs.sweep, self.mark)
 
     def tie(self, request: Tied) -> None:
         """From now on the request is cut with this call; whoever ties looks afterwards whether it was too late."""
@@ -158,19 +159,14 @@ class Flight:
         for request in tuple(self.tied or ()):
             request.cut()
 
-    def end_programs(self) -> None:
-        """Kill whatever its programs have left running; from whatever thread."""
-        if self.mark:
-            end_carriers(self.mark.__eq__, CUT_WAIT)
-
     def let_go_of_programs(self, *, cut: bool) -> None:
         """The call is over: what its programs left running goes on, unless the call was cut."""
         if not self.mark:
             return
         if cut:
-            self.end_programs()
-        guard.close(self.mark)
-        self.mark = ""
+            self.session.programs.sweep(self.mark, over=True)
+        else:
+            guard.close(self.mark)
 
     def until_over(self) -> asyncio.Future[None]:
         """Done when the call has ended and its end is on the way to the store."""
@@ -225,12 +221,16 @@ class Flight:
         return False
 
     def begin_program(self) -> str:
-        if not self.mark:
-            session = self.session
-            self.mark = call_mark(session.programs.mark, self.id, session.env.lease.id, beside=self.beside)
-            guard.open(self.mark)
-            session.in_loop(session.programs.may_be_left)
-        return self.mark
+        if self.cutting or self.abandoned:
+            self.spoiled = True
+            raise Stopped("no program is started for a call that has been cut")
+        session = self.session
+        mark = self.mark or call_mark(session.programs.mark, self.id, session.env.lease.id, beside=self.beside)
+        if not self.mark and not self.ended:  # what a call starts when it is over is nobody's to guard
+            self.mark = mark
+            guard.open(mark)
+        session.in_loop(session.programs.may_be_left)
+        return mark
 
     def use(self, type_: type[Any]) -> Any:
         return self.session.env.use(type_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,13 @@ def _residue(flight: Flight, why: str) -> Residue:
 def leave_code(session: Session, tasks: Iterable[asyncio.Task[Any]]) -> list[Residue]:
     """Name the code of a step that would not stop; when it has ended after all, that is written down."""
     left: list[Residue] = []
+    known = set(session.row.doc.left)
     for task in tasks:
-        residue = Residue(f"code of step {session.step} is still running", place_of_task(task))
+        place = place_of_task(task)
+        residue = Residue(f"code of step {session.step} is still running", place)
+        while place_in_list(residue) in known:  # another task at the same line
+            residue = replace(residue, why=f"{place} ({len(known) + 1})")
+        known.add(place_in_list(residue))
         task.add_done_callback(partial(_code_ended, session, residue))
         left.append(residue)
     return left

@@ -126,6 +126,8 @@ async def _in_process(session: Session, flight: Flight) -> Outcome:
         module, path, qualname = process_target(tool.fn)
     except StandfastError as error:
         return not_begun(error)
+    if flight.cutting:
+        return Outcome("cut")
     body = ProcessBody(
         module=module,
         path=path,
@@ -137,8 +139,6 @@ async def _in_process(session: Session, flight: Flight) -> Outcome:
         on_spend=flight.spend,
         on_progress=flight.progress,
     )
-    if flight.cutting:
-        return Outcome("cut")
     flight.body = body
     try:
         await body.start()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from standfast.bodies import looking, marks
+from standfast.bodies.guard import guard
 from standfast.records import LIVE, Residue
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ class Programs:
 
     def __init__(self, session: Session) -> None:
         self._s = session
+        self._cut: dict[str, bool] = {}  # marks of calls that were cut; is the call over?
+        self._sweeping: asyncio.Task[Any] | None = None
 
     @property
     def mark(self) -> str:
@@ -29,9 +33,37 @@ class Programs:
         if not self._s.row.doc.programs and self._s.row.status in LIVE:
             self._s.change(_some)
 
+    def sweep(self, mark: str, *, over: bool = False) -> None:
+        """End what the programs of a call that was cut left in the background; one look for all that are cut now."""
+        self._cut[mark] = over or self._cut.get(mark, False)
+        if self._sweeping is None:
+            self._sweeping = self._s.own(self._sweep())
+
+    async def _sweep(self) -> None:
+        try:
+            while self._cut:
+                cut, self._cut = self._cut, {}
+                try:
+                    await looking.in_a_thread(lambda: marks.end_carriers(cut.__contains__))  # noqa: B023
+                except OSError:
+                    pass  # nobody can look now; whoever settles the stop looks again, and names what it cannot see
+                for mark, over in cut.items():
+                    if over:
+                        guard.close(mark)
+        finally:
+            self._sweeping = None
+
+    async def swept(self) -> None:
+        """Until nothing of the calls that were cut is left in the background."""
+        while self._sweeping is not None:
+            await asyncio.wait({self._sweeping})
+
     def running(self) -> list[Residue]:
         """Those that run now; from any thread."""
-        return _named(marks.carriers(self._is_mine))
+        try:
+            return _named(marks.carriers(self._is_mine))
+        except OSError as error:
+            return [_unseen(error)]
 
     async def left(self) -> list[Residue]:
         """The same at a pause, when no call is in flight; if nothing runs, nobody need look again."""
@@ -46,10 +78,14 @@ class Programs:
         """End what runs; what does not end is named."""
         if not self._s.row.doc.programs:
             return []
-        return _named(await looking.in_a_thread(lambda: marks.end_carriers(self._is_mine)))
+        try:
+            return _named(await looking.in_a_thread(lambda: marks.end_carriers(self._is_mine)))
+        except OSError as error:
+            return [_unseen(error)]
 
     def _is_mine(self, mark: str) -> bool:
-        return marks.is_of_run(mark, self.mark)
+        """What an undo has put back is not the run's any more."""
+        return marks.is_of_run(mark, self.mark) and not marks.is_beside(mark)
 
 
 def _some(doc: RunDoc) -> None:
@@ -58,6 +94,10 @@ def _some(doc: RunDoc) -> None:
 
 def _none(doc: RunDoc) -> None:
     doc.programs = False
+
+
+def _unseen(error: OSError) -> Residue:
+    return Residue("programs that this run started may still be running", f"nobody could look for them: {error}")
 
 
 def _named(programs: Mapping[int, str]) -> list[Residue]:

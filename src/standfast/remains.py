@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from standfast.bodies import looking
-from standfast.bodies.marks import call_mark, carriers, end_carriers, is_beside, is_of_driver, is_of_run, run_mark
+from standfast.bodies.marks import call_mark, carriers, end_carriers, is_of_driver, run_mark
 from standfast.leases import known_dead
 from standfast.rows import RunRow
 from standfast.stores.sqlite import SqliteStore
@@ -24,22 +24,23 @@ class Remains:
             return False
         return not await self.end(row, holder, calls)
 
-    async def end(self, row: RunRow, holder: str, calls: Iterable[str]) -> set[str]:
-        """Kill what a dead driver's calls left running, and its undos and probes; the calls that something is left of.
+    async def end(self, row: RunRow, holder: str, calls: Iterable[str], beside: Iterable[str] = ()) -> set[str]:
+        """Kill what a dead driver's calls left running; the calls that something is left of, or that nobody can see.
 
-        What calls left that had ended before is not theirs any more, and goes on.
+        `beside` are the calls that an undo or a probe may have been at. What was left by those that had ended before
+        is not theirs any more, and goes on.
         """
         if holder in self._none_of:
             return set()
         run = run_mark(row.id, row.doc.salt)
-        marks = {call_mark(run, call, holder): call for call in calls}
-
-        def wanted(mark: str) -> bool:
-            return mark in marks or (is_beside(mark) and is_of_run(mark, run) and is_of_driver(mark, holder))
-
-        left = await looking.in_a_thread(lambda: end_carriers(wanted))
-        self._none_of.update(await looking.in_a_thread(lambda: without_programs([holder])))
-        return {marks[mark] for mark in left.values() if mark in marks}
+        of_calls = {call_mark(run, call, holder): call for call in calls}
+        wanted = {*of_calls, *(call_mark(run, call, holder, beside=True) for call in (*of_calls.values(), *beside))}
+        try:
+            left = await looking.in_a_thread(lambda: end_carriers(wanted.__contains__))
+            self._none_of.update(await looking.in_a_thread(lambda: without_programs([holder])))
+        except OSError:
+            return set(of_calls.values())
+        return {of_calls[mark] for mark in left.values() if mark in of_calls}
 
 
 def without_programs(holders: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from standfast.abc import Tx
 from standfast.control import Ask, everybody_is_dead
 from standfast.events import Event
 from standfast.rows import Resume, RunRow
-from standfast.stops import enter, receipt, settle_rewind
+from standfast.stops import enter, hold, put_in_doubt, receipt, settle_rewind
 from standfast.verbs import begin_rewind, resume_with_children
 
 
@@ -49,18 +49,23 @@ def _take_resume(tx: Tx, row: RunRow, noted: Resume) -> list[Event]:
 def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
     """The last transition of a pause: nothing of the run is running but what is named."""
     doc = row.doc
+    # None, unless a commit of ours failed.
+    lost = [event for ref in row.in_flight for event in put_in_doubt(tx, row, ref, "its end could not be recorded")]
+    if lost:
+        hold(row, "in_doubt", tx.now, "it is not known whether a call happened")
     if doc.stop is not None:
         doc.receipt = receipt(tx, row, "paused")
     noted, doc.resume_noted = doc.resume_noted, None
     if not doc.holds:
         enter(row, "queued", tx.now)
-        return [ev.RunQueued(why="nothing holds it any more")]
+        return [*lost, ev.RunQueued(why="nothing holds it any more")]
     enter(row, "paused", tx.now)
     residue = [r.what for r in doc.stop.residue] if doc.stop else []
     out: list[Event] = [
+        *lost,
         ev.RunPaused(
             holds=list(doc.holds), text="; ".join(h.text for h in doc.holds.values() if h.text), residue=residue
-        )
+        ),
     ]
     if noted is not None:
         out += _take_resume(tx, row, noted)

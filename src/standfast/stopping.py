@@ -56,6 +56,7 @@ class Stopping:
             await self._drain(flight)
             if flight.done is None and not flight.ended:
                 self._leave(flight, "it swallows its cancellation")
+        await s.programs.swept()
         await s.flushed_or_fenced()
         return self._residue
 

@@ -227,6 +227,21 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
     )
 
 
+def put_in_doubt(tx: Tx, row: RunRow, ref: CallRef, why: str) -> list[Event]:
+    """A write that had begun, and of which nobody knows how it ended."""
+    call = tx.call(row.n, ref.id)
+    if call is None or call.status != "started" or ref.effect not in ("write", "irreversible"):
+        return []
+    call.status, call.left_by = "in_doubt", row.holder
+    tx.update_call(call)
+    return [ev.CallInDoubt(call=ref.id, tool=ref.tool, why=why)]
+
+
+def forget_the_dead(tx: Tx, row: RunRow) -> None:
+    """What ran in processes that are dead now runs no more."""
+    row.doc.left = {k: one for k, one in row.doc.left.items() if one.holder is None or not known_dead(tx, one.holder)}
+
+
 def still_running(row: RunRow, residue: Iterable[Residue], holder: str | None, *, blocking: bool = False) -> None:
     """Remember what this stop leaves running: the stops after it must name it too."""
     for one in residue:

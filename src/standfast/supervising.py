@@ -21,7 +21,7 @@ from standfast.plan import Plan
 from standfast.records import Hold, Moment, Residue, Spent, Status
 from standfast.rows import CallRow, RunDoc, RunRow, Stop
 from standfast.run import Run
-from standfast.scope import Attempt, current_attempt
+from standfast.scope import SUSPEND_DEADLINE, Attempt, current_attempt, stop_tasks
 from standfast.session import Session
 from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import spent_before
@@ -225,10 +225,14 @@ class Supervisor:
         stopping = Stopping(s, mode)
         work = asyncio.ensure_future(stopping.stop())
         work.add_done_callback(lambda _: s.wake.set())
-        while not work.done():
-            await self.woken()
-            if s.row.status == "cancelling":
-                stopping.harden(self._mode())
+        try:
+            while not work.done():
+                await self.woken()
+                if s.row.status == "cancelling":
+                    stopping.harden(self._mode())
+        except BaseException:  # fenced, or a fault of ours: whoever handles that stops the attempt anew
+            await stop_tasks({work}, SUSPEND_DEADLINE)
+            raise
         self._extra_residue = work.result()
         await self._keep_outcomes(await s.programs.left() if mode == "pause" else [])
         if self._stepper is not None and self._stepper.done() and not self._stepper.cancelled():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from standfast import events as ev
+from standfast.bodies.marks import end_carriers
 from standfast.events import Event
 from standfast.places import place_of_thread
 from standfast.records import CallRef, InFlight, Residue
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from standfast.abc import Tx
     from standfast.driver import Driver
     from standfast.flight import Flight
-    from standfast.rows import RunRow
+    from standfast.rows import RunRow, Stop
     from standfast.stores.sqlite import SqliteStore
 
 
@@ -26,16 +28,16 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
     """
     where = place_of_thread(driver.s.thread)
     flights = list(driver.s.flights.values())
+    programs = _stop(store, driver, flights)
 
     def settle(tx: Tx) -> bool:
         row = tx.run_n(driver.s.row.n)
         if row is None or row.fence != driver.s.fence or row.status not in ("pausing", "cancelling"):
             return True
         stop = row.doc.stop
-        if stop is None or stop.soft or (row.status == "pausing" and any(has_effect(ref) for ref in row.in_flight)):
+        if stop is None or _must_wait(row, stop):
             driver.s.doing(f"the event loop, which is blocked: {where}")
             return False
-        _cut(flights, row.status, tx.now - stop.accepted_at)
         if row.status == "cancelling":
             mark_undo(tx, row, stop.undo)
         going_back = row.doc.target is not None or row.doc.rewind_noted is not None
@@ -45,8 +47,7 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
         unstored = _unstored(row, driver.s.step)
         code = f"code of step {driver.s.step}"
         _name(tx, row, Residue(f"{code} is still running and blocks the event loop{unstored}", where))
-        if row.doc.programs:
-            stop.residue += driver.s.programs.running()
+        stop.residue += programs
         row.fence += 1
         events: list[Event] = [
             *(flight.stream_ended("still_running") for flight in flights if flight.is_stream),
@@ -66,16 +67,33 @@ def has_effect(ref: CallRef) -> bool:
     return ref.effect in ("write", "irreversible")
 
 
-def _cut(flights: list[Flight], status: str, waited: float) -> None:
-    """Cut threads, processes and programs from here; code in the loop's own thread cannot be."""
+def _must_wait(row: RunRow, stop: Stop) -> bool:
+    return stop.soft or (row.status == "pausing" and any(has_effect(ref) for ref in row.in_flight))
+
+
+def _stop(store: SqliteStore, driver: Driver, flights: list[Flight]) -> list[Residue]:
+    """Cut threads, processes and programs from here, before anybody waits for the store; the programs that are left.
+
+    Code in the loop's own thread cannot be cut.
+    """
+    row = store.read(lambda tx: tx.run_n(driver.s.row.n))
+    stop = None if row is None else row.doc.stop
+    if row is None or stop is None or row.status not in ("pausing", "cancelling") or _must_wait(row, stop):
+        return []
+    programs: set[str] = set()
     for flight in flights:
         tool = flight.call.tool
-        at_once = not has_effect(flight.ref) or (status == "cancelling" and tool.undo is not None)
-        if at_once or waited >= tool.grace:
-            if flight.body is not None:
-                flight.cut()
-            else:
-                flight.end_programs()
+        at_once = not has_effect(flight.ref) or (row.status == "cancelling" and tool.undo is not None)
+        if not at_once and store.now() - stop.accepted_at < tool.grace:
+            continue
+        if flight.mark:
+            programs.add(flight.mark)
+        if flight.body is not None:
+            flight.cut()
+    if programs:
+        with contextlib.suppress(OSError):  # nobody can look now: that is named below
+            end_carriers(programs.__contains__)
+    return driver.s.programs.running() if row.doc.programs else []
 
 
 def _unstored(row: RunRow, step: int) -> str:
@@ -101,3 +119,4 @@ def _name(tx: Tx, row: RunRow, code: Residue) -> None:
     stop.residue.append(code)
     bodies = [Residue(f"{ref.tool} is still running", code.why, ref) for ref in row.in_flight]
     still_running(row, [code, *bodies], row.holder, blocking=True)
+    row.in_flight = []

@@ -109,7 +109,7 @@ def _carried(pid: int, wanted: Callable[[str], bool]) -> str:
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - thousands of them: no Path for each
             environment = file.read()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return ""  # gone, or another user's
     _, _, rest = (b"\0" + environment).partition(f"\0{VARIABLE}=".encode())
     marks = rest.partition(b"\0")[0].decode(errors="replace").split()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.bodies import marks
 from standfast.control import Act, Ask, IsDead, from_above, load, saved, stop_by, worth_noting
 from standfast.errors import Misuse
 from standfast.events import Event
@@ -130,11 +131,22 @@ def cancel_one(
     row.wake_at = None
     enter(row, "cancelling", tx.now)
     open_calls = any(c.status in ("in_doubt", "check") for c in tx.open_calls(row.n))
-    live = held or row.in_flight or open_calls or tx.children(row.id, live=True) or row.doc.programs
+    live = held or row.in_flight or open_calls or tx.children(row.id, live=True) or _programs_run(row)
     if not live and not any(c.undo == "pending" for c in marked) and not pending_undos(tx, row):
         events += finish_cancel(tx, row)
     saved(tx, row, events)
     return named
+
+
+def _programs_run(row: RunRow) -> bool:
+    """Programs are ended by a driver. A dead one may have noted some that have ended long since."""
+    if not row.doc.programs:
+        return False
+    mine = marks.run_mark(row.id, row.doc.salt)
+    try:
+        return bool(marks.carriers(lambda mark: marks.is_of_run(mark, mine) and not marks.is_beside(mark)))
+    except OSError:
+        return True  # nobody can look now
 
 
 def withdraw_questions(tx: Tx, row: RunRow) -> None:
