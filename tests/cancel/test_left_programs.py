@@ -7,13 +7,29 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cancel.support import Nothing, cancelled, left_behind, outcomes
 from tests.helpers import eventually
 from tests.unit.bodies.watching import alive, pids_in, until_dead
 
-from standfast import Accepted, CallFailed, Done, Run, Runtime, Tool, agent, child, run_process, tool
+from standfast import (
+    Accepted,
+    CallFailed,
+    Done,
+    Handle,
+    Performed,
+    Run,
+    Runtime,
+    Tool,
+    agent,
+    child,
+    run_process,
+    sleep,
+    tool,
+)
+from standfast.bodies import looking, marks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere marks cannot be read")
 
@@ -198,3 +214,93 @@ async def test_programs_of_another_run_go_on(db: str, tmp_path: Path) -> None:
         assert all(map(alive, second))
         await cancelled(handles[1])
         assert not any(map(alive, second))
+
+
+async def test_a_call_that_was_cut_starts_no_further_program(db: str, tmp_path: Path) -> None:
+    """R7: nothing is done after the stop, also by code that swallows its cancellation."""
+    begun = asyncio.Event()
+
+    @tool(effect="read")
+    async def deaf() -> None:
+        begun.set()
+        try:
+            await run_process("sleep", "1000")
+        except asyncio.CancelledError:
+            await run_process("touch", str(tmp_path / "after"))
+
+    @agent("caller")
+    async def caller(run: Run[Nothing]) -> Done[None]:
+        return Done(await run.call(deaf()))
+
+    async with Runtime(db, agents=[caller]) as runs:
+        run = await runs.start(caller, Nothing())
+        await begun.wait()
+        receipt = await cancelled(run)
+    assert outcomes(receipt) == {"deaf": "aborted"}
+    assert not (tmp_path / "after").exists()
+
+
+async def test_what_an_undo_has_put_back_is_left_alone(db: str, tmp_path: Path) -> None:
+    """R8: a service that an undo started again is not the run's."""
+
+    async def start_again(_: Performed[None, None]) -> None:
+        await run_process("sh", "-c", background(tmp_path, "service", session="setsid"))
+
+    @tool(undo=start_again)
+    async def stop_service() -> None:
+        """It was running before."""
+
+    @agent("stopper")
+    async def stopper(run: Run[Nothing]) -> None:
+        if not run.take_redirects():
+            await run.call(stop_service())
+        await run.call(sleep(1000))
+
+    async with Runtime(db, agents=[stopper]) as runs:
+        run = await runs.start(stopper, Nothing())
+        await eventually(lambda: _sleeps(run))
+        assert await run.redirect("leave it", from_step=0)
+        (service,) = await pids_in(tmp_path, 1)
+        try:
+            await eventually(lambda: _sleeps(run))
+            assert (await cancelled(run, undo="none")).residue == ()
+            assert alive(service)
+        finally:
+            os.kill(service, signal.SIGKILL)
+
+
+async def _sleeps(run: Handle[Any]) -> bool:
+    view = await run.view()
+    return view.status == "running" and [call.tool for call in view.in_flight] == ["sleep"]
+
+
+@pytest.mark.parametrize("scarce", ["descriptors", "threads"])
+async def test_a_cancel_settles_when_nobody_can_look_for_programs(
+    db: str, tmp_path: Path, scarce: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R34: it says so; the stop itself works."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(24, "Too many open files") if scarce == "descriptors" else RuntimeError("can't start new thread")
+
+    @tool(effect="read")
+    async def wait() -> None:
+        await run_process("sh", "-c", f"echo $$ > {tmp_path}/a.pid; exec sleep 1000")
+
+    @agent("waiter")
+    async def waiter(run: Run[Nothing]) -> Done[None]:
+        return Done(await run.call(wait()))
+
+    async with Runtime(db, agents=[waiter]) as runs:
+        run = await runs.start(waiter, Nothing())
+        pids = await pids_in(tmp_path, 1)
+        with monkeypatch.context() as lack:
+            if scarce == "descriptors":
+                lack.setattr(marks.os, "scandir", refuse)
+            else:
+                lack.setattr(looking.ThreadPoolExecutor, "submit", refuse)
+            receipt = await cancelled(run)
+    assert [one.what for one in receipt.residue] == (
+        ["programs that this run started may still be running"] if scarce == "descriptors" else []
+    )
+    await until_dead(pids)

@@ -83,6 +83,28 @@ async def test_a_step_that_a_pause_left_running_is_named_until_it_has_ended(db: 
         assert (await cancelled(run)).residue == ()
 
 
+async def test_two_tasks_at_one_line_are_two(db: str) -> None:
+    """One of them has ended: the other is still named."""
+    begun = asyncio.Event()
+    first, second = asyncio.Event(), asyncio.Event()
+    tasks: list[asyncio.Task[None]] = []
+
+    @agent("twofold")
+    async def twofold(run: Run[Nothing]) -> None:
+        tasks.extend(asyncio.create_task(deaf_until(one)) for one in (first, second))
+        await asyncio.sleep(0)
+        begun.set()
+        await asyncio.sleep(1000)
+
+    async with under_way(db, twofold, begun) as run:
+        await run.pause()
+        assert len((await run.settled(timeout=20)).residue) == 2
+        first.set()
+        await told(run, VerbNoted, "has ended")
+        assert len((await cancelled(run)).residue) == 1
+        second.set()
+
+
 async def told(run: Handle[Any], kind: type[Event], text: str = "") -> None:
     """Until the record of a run, which need not have ended, tells this."""
     async with asyncio.timeout(20):

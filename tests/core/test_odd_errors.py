@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from tests.helpers import held
 
 from standfast import CallFailed, CannotUndo, Done, Happened, NotPerformed, Performed, Run, Runtime, Tool, agent, tool
+from standfast.rows import CallRow
+from standfast.stores.sqlite_tx import SqliteTx
 from standfast.testing import lab
 
 HALF = b"caf\xe9.txt".decode("utf-8", "surrogateescape")  # as os.listdir gives such a name
@@ -274,3 +276,35 @@ async def test_a_call_that_nobody_performed_warns_and_holds_the_step() -> None:
             view = await held(await runs.start(forgetful, Plain()), "error")
     assert "NotCalled" in view.error
     assert "nobody performed: look" in str(warned[0].message)
+
+
+async def test_a_write_whose_end_could_not_be_recorded_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R15: a fault of ours loses no effect and repeats none."""
+    sent: list[int] = []
+    update = SqliteTx.update_call
+
+    @tool
+    async def send() -> int:
+        sent.append(1)
+        return 1
+
+    @agent("sender")
+    async def sender(run: Run[Plain]) -> Done[int]:
+        return Done(await run.call(send()))
+
+    def fails_once(tx: SqliteTx, call: CallRow) -> None:
+        if call.status == "finished":
+            monkeypatch.setattr(SqliteTx, "update_call", update)
+            raise MemoryError
+        update(tx, call)
+
+    monkeypatch.setattr(SqliteTx, "update_call", fails_once)
+    async with Runtime(":memory:", agents=[sender]) as runs:
+        run = await runs.start(sender, Plain())
+        view = await held(run, "error", "in_doubt")
+        assert {need.kind for need in view.needs} == {"error", "doubt"}
+        (doubt,) = [need for need in view.needs if need.kind == "doubt"]
+        assert await run.resolve(str(doubt.call), Happened(1))
+        assert await run.resume()
+        assert await run.result(timeout=20) == 1
+    assert sent == [1]

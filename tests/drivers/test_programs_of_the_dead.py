@@ -96,6 +96,16 @@ async def test_a_cancel_after_a_crash_settles_when_the_programs_have_ended(
         assert not any(map(alive, pids))
 
 
+async def test_a_cancel_after_a_crash_settles_at_once_when_all_programs_had_ended(tmp_path: Path) -> None:
+    """RULINGS: a driver is waited for only if there is something to end."""
+    with driver(tmp_path, "ended") as process:
+        await eventually((tmp_path / "resting").exists)
+        await killed(process)
+    async with Runtime(tmp_path / "runs.db", drive=False) as runs:
+        assert await runs.handle("job").cancel()
+        assert (await runs.handle("job").settled(timeout=5)).residue == ()
+
+
 async def test_a_read_is_repeated_when_its_first_program_has_ended(tmp_path: Path) -> None:
     """R15: two of them would be at it, and only one could be stopped."""
     with driver(tmp_path, "look") as process:

@@ -55,17 +55,29 @@ async def rest(folder: str) -> None:
     await asyncio.sleep(1000)
 
 
+@tool(effect="read")
+async def ended() -> str:
+    """Its program leaves nothing behind."""
+    await run_process("true")
+    return "ended"
+
+
 class Job(BaseModel):
     folder: str
     tool: str
 
 
-@agent("deployer", tools=[deploy, look, in_process, serve, rest])
+@agent("deployer", tools=[deploy, look, in_process, serve, rest, ended])
 async def deployer(run: Run[Job]) -> Done[str]:
     folder = run.state.folder
     if run.state.tool == "serve":
         await run.call(serve(folder))
         await run.call(rest(folder))
+    if run.state.tool == "ended":
+        await run.call(ended())
+        await asyncio.sleep(0.2)  # the end of the call is written
+        Path(folder, "resting").touch()
+        await asyncio.sleep(1000)
     tools = {"deploy": deploy, "look": look, "in_process": in_process}
     return Done(await run.call(tools[run.state.tool](folder)))
 

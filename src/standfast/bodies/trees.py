@@ -60,7 +60,7 @@ def _children(pid: int) -> list[int]:
     try:
         for thread in os.scandir(f"/proc/{pid}/task"):
             children += map(int, Path(thread.path, "children").read_bytes().split())
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:  # it has gone; or nobody can look, for want of descriptors: its group is killed all the same
         if _stat(pid) is not None:  # a kernel without these lists
             return [each for each in _all_pids() if (stat := _stat(each)) and int(stat[1]) == pid]
     return children
@@ -73,14 +73,17 @@ def _members(pid: int) -> list[int]:
 
 
 def _all_pids() -> list[int]:
-    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
+    try:
+        return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
+    except OSError:
+        return []
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """State and parent; None if there is no such process."""
+    """State and parent; None if there is no such process, or nobody can look."""
     try:
         stat = Path("/proc", str(pid), "stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:
         return None
     # "pid (name) state ...": the name may hold spaces and brackets
     return stat[stat.rindex(b")") + 2 :].split(maxsplit=2)[:2]
