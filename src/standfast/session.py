@@ -186,7 +186,7 @@ class Session:
         self.env.hub.stepped(row.id)
 
     def commit_failed(self, commit: StepCommit, error: BaseException) -> None:
-        """A commit was lost for good: only a fence does that."""
+        """A commit was lost for good: the run was taken away, or the fault is ours."""
         if isinstance(error, Fenced):
             self.fenced = True
             keep_refused(self, commit)
