@@ -138,7 +138,11 @@ class Connection:
 
     async def _speak(self, read: Any, write: Any, transport: Transport) -> None:
         async with self.backend.session(read, _Tap(write), self) as session:
-            self.info = await session.initialize()
+            try:
+                self.info = await session.initialize()
+            except Exception as error:
+                self._lose(_why(error, transport))  # before the session is left, of which the server's end comes
+                raise
             self.session = session
             self._ready.set_result(None)
             await self._until_over(transport)
