@@ -59,7 +59,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("keys outlive a rewind", "journal.py", 'f"{run}\\0{epoch}\\0{step}\\0"', 'f"{run}\\0{step}\\0"', hint=14),
     Mutant(
         "a call of a dead driver is issued again without asking",
-        "claiming.py",
+        "stops.py",
         'call.status, call.left_by = "in_doubt", row.holder',
         'call.status = "not_begun"',
         hint=82,
@@ -262,8 +262,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a write's result is used before it is durable",
         "gate.py",
-        "                await commit.wait()\n            except Fenced:\n                return",
-        "                pass\n            except Fenced:\n                return",
+        "                await commit.wait()\n            except Exception:",
+        "                pass\n            except Exception:",
         caught_by="a_write_is_durable_before_its_result_is_used",
     ),
     Mutant(
