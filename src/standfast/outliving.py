@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
@@ -71,8 +72,9 @@ def leave_code(session: Session, tasks: Iterable[asyncio.Task[Any]]) -> list[Res
     for task in tasks:
         place = place_of_task(task)
         residue = Residue(f"code of step {session.step} is still running", place)
+        numbers = count(2)
         while place_in_list(residue) in known:  # another task at the same line
-            residue = replace(residue, why=f"{place} ({len(known) + 1})")
+            residue = replace(residue, why=f"{place} ({next(numbers)})")
         known.add(place_in_list(residue))
         task.add_done_callback(partial(_code_ended, session, residue))
         left.append(residue)

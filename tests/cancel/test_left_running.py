@@ -83,26 +83,32 @@ async def test_a_step_that_a_pause_left_running_is_named_until_it_has_ended(db: 
         assert (await cancelled(run)).residue == ()
 
 
-async def test_two_tasks_at_one_line_are_two(db: str) -> None:
-    """One of them has ended: the other is still named."""
+async def test_tasks_at_one_line_are_told_apart(db: str) -> None:
+    """Some of them have ended: the others are still named, and so are those that a later attempt leaves there."""
     begun = asyncio.Event()
-    first, second = asyncio.Event(), asyncio.Event()
+    gates = [asyncio.Event() for _ in range(6)]
+    unused = iter(gates)
     tasks: list[asyncio.Task[None]] = []
 
-    @agent("twofold")
-    async def twofold(run: Run[Nothing]) -> None:
-        tasks.extend(asyncio.create_task(deaf_until(one)) for one in (first, second))
+    @agent("manifold")
+    async def manifold(run: Run[Nothing]) -> None:
+        tasks.extend(asyncio.create_task(deaf_until(next(unused))) for _ in range(3))
         await asyncio.sleep(0)
         begun.set()
         await asyncio.sleep(1000)
 
-    async with under_way(db, twofold, begun) as run:
+    async with under_way(db, manifold, begun) as run:
         await run.pause()
-        assert len((await run.settled(timeout=20)).residue) == 2
-        first.set()
+        assert len((await run.settled(timeout=20)).residue) == 3
+        gates[1].set()
         await told(run, VerbNoted, "has ended")
-        assert len((await cancelled(run)).residue) == 1
-        second.set()
+        begun.clear()
+        assert await run.resume()
+        await begun.wait()
+        residue = (await cancelled(run)).residue
+        assert len({one.why for one in residue}) == len(residue) == 5
+        for gate in gates:
+            gate.set()
 
 
 async def told(run: Handle[Any], kind: type[Event], text: str = "") -> None:

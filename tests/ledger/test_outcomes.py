@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+from pydantic import BaseModel
 from tests.helpers import eventually
 from tests.ledger.world import Script, a_world, doer
 
-from standfast import Happened, NotHappened
+from standfast import Happened, NotHappened, Performed, Run, Runtime, agent, tool, undo
 
 
 async def test_an_effect_without_undo_is_impossible_and_left_behind() -> None:
@@ -127,3 +131,39 @@ async def test_a_probe_that_does_not_know_lets_the_undo_run() -> None:
 
 async def _status(run: object, status: str) -> bool:
     return (await run.view()).status == status  # type: ignore[attr-defined]
+
+
+async def test_an_undo_that_never_returns_is_given_up_after_five_tries_in_the_time_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """RULINGS: five tries within about a minute, however long each of them would take."""
+    monkeypatch.setattr(undo, "ALL_TRIES_SECONDS", 2.0)
+    monkeypatch.setattr(undo, "LEAST_SECONDS", 0.05)
+    tries: list[int] = []
+
+    async def hangs(_: Performed[int, None]) -> None:
+        tries.append(len(tries))
+        await asyncio.sleep(1000)
+
+    @tool(undo=hangs)
+    async def put() -> int:
+        return 1
+
+    class Nothing(BaseModel):
+        pass
+
+    @agent("putter")
+    async def putter(run: Run[Nothing]) -> None:
+        await run.call(put())
+        await asyncio.sleep(1000)
+
+    async with Runtime(":memory:", agents=[putter]) as runs:
+        run = await runs.start(putter, Nothing())
+        async for event in run.events():
+            if event.type == "call_finished":
+                break
+        assert await run.cancel()
+        receipt = await run.settled(timeout=30)
+    assert len(tries) == undo.TRIES
+    assert [(one.outcome, one.tries) for one in receipt.undone] == [("failed", undo.TRIES)]
+    assert "could not be undone" in receipt.residue[0].what
