@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.cancel.support import (
     Nothing,
     cancelled,
@@ -16,7 +18,7 @@ from tests.cancel.support import (
     under_way,
 )
 
-from standfast import Handle, Run, Runtime, agent, tool
+from standfast import Handle, Run, Runtime, agent, outliving, tool
 from standfast.events import Event, LateResult, VerbNoted
 
 
@@ -109,6 +111,17 @@ async def test_tasks_at_one_line_are_told_apart(db: str) -> None:
         assert len({one.why for one in residue}) == len(residue) == 5
         for gate in gates:
             gate.set()
+
+
+async def test_a_number_that_is_free_again_does_not_confuse_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the third of three are still there when another is left at their line."""
+    monkeypatch.setattr(outliving, "place_of_task", lambda _: "here")
+    what = "code of step 0 is still running"
+    session: Any = SimpleNamespace(step=0, row=SimpleNamespace(doc=SimpleNamespace(left=[])))
+    session.row.doc.left += [f"{what}: here", f"{what}: here (3)"]
+    task: Any = SimpleNamespace(add_done_callback=lambda _: None)
+    left = outliving.leave_code(session, [task, task])
+    assert [one.why for one in left] == ["here (2)", "here (4)"]
 
 
 async def told(run: Handle[Any], kind: type[Event], text: str = "") -> None:
