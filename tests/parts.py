@@ -2,7 +2,8 @@
 
 Most tests wait: for processes, browsers, leases. Others only count: seeds, crash images, mutants. Side by side the
 one kind fills the time that the other waits. Tests that look at a clock come first: whatever runs beside them gives
-way (nice), so that they are disturbed by each other at most. `python -m tests.parts` is what `make test` runs.
+way a little (nice). `python -m tests.parts` is what `make test` runs: everything but what is marked `more`. With
+`--more` it runs what `make test-all` adds: that, and again, with larger numbers, what is marked `soak`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +28,11 @@ ROOT = Path(__file__).parents[1]
 CLOCKED = ("adapters", "cancel", "conformance", "core", "drivers", "fence", "models", "unit")
 COUNTING = ("crash", "frames/test_histories.py", "mutants", "races")
 MCP = "tests/adapters/mcp"
+FRAMEWORKS = "tests/fence/test_frameworks.py"
 SECTION = re.compile(r"^(\x1b\[[0-9;]*m)*=+ .* =+")
 NO_TESTS = 5  # pytest's exit code
 GREEN = {0, NO_TESTS}  # -k or -m may leave nothing of a part
+NOT_RUN = "not run: "  # how a line begins that says how many tests were skipped, and why
 
 
 @dataclass(frozen=True)
@@ -52,17 +56,20 @@ class Part:
         ]
 
 
-def parts(workers: int, mcp1: str | None = None) -> list[Part]:
+def parts(workers: int, *, more: bool = False, mcp1: str = "", frameworks: str = "") -> list[Part]:
     """What is in no list waits, so that a new folder needs no place here."""
+    chosen = ("-m", "more or soak" if more else "not more")
     clocked, counting = (tuple(f"tests/{path}" for path in paths) for paths in (CLOCKED, COUNTING))
     rest = ("tests", *(f"--ignore={path}" for path in (*clocked, *counting)))
     all_parts = [
-        Part("clocked", sys.executable, workers, 0, clocked),
-        Part("waiting", sys.executable, 2 * workers, 5, rest),
-        Part("counting", sys.executable, workers, 10, counting),
+        Part("clocked", sys.executable, 2 * workers, 0, (*chosen, *clocked, f"--ignore={FRAMEWORKS}")),
+        Part("waiting", sys.executable, 2 * workers, 1, (*chosen, *rest)),
+        Part("counting", sys.executable, workers, 2, (*chosen, *counting)),
     ]
-    if mcp1 is not None:
+    if mcp1:
         all_parts.append(Part("mcp1", mcp1, 1, 0, (MCP,)))
+    if frameworks:
+        all_parts.append(Part("frameworks", frameworks, 1, 0, (FRAMEWORKS,)))
     return all_parts
 
 
@@ -77,6 +84,7 @@ class Printer:
     def __init__(self, parts: Iterable[Part]) -> None:
         self._width = max(len(part.name) for part in parts)
         self._lock = threading.Lock()
+        self.not_run: Counter[str] = Counter()  # how many tests, by reason
 
     def show(self, part: Part, lines: Iterable[str]) -> None:
         text = "".join(f"{part.name:{self._width}} | {line}" for line in lines)
@@ -89,7 +97,10 @@ class Printer:
         last = ""
         for line in output:
             last = line.strip() or last
-            if held or SECTION.match(line):
+            if line.startswith(NOT_RUN):
+                count, _, reason = line.removeprefix(NOT_RUN).strip().partition(" x ")
+                self.not_run[reason] += int(count)
+            elif held or SECTION.match(line):
                 held.append(line)
             elif line.strip() and not line.startswith("bringing up nodes"):
                 self.show(part, [line])
@@ -116,6 +127,8 @@ def run(parts: list[Part], more: list[str]) -> int:
     for part in parts:
         code, said = ends[part]
         print(f"{'green' if code in GREEN else 'RED  '} {part.name}: {said}")
+    for reason, count in sorted(printer.not_run.items()):
+        print(f"not run: {count} {'test' if count == 1 else 'tests'}: {reason}")
     codes = {code for code, _ in ends.values()}
     return 0 if codes <= GREEN and codes != {NO_TESTS} else 1
 
@@ -142,10 +155,15 @@ def _next(ended: SimpleQueue[T], processes: list[subprocess.Popen[str]]) -> T:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, epilog="Anything else goes to every pytest.")
     parser.add_argument("--workers", type=int, default=2, help="cores to keep busy")
+    parser.add_argument("--more", action="store_true", help="what `make test-all` adds, instead of `make test`")
     parser.add_argument("--mcp1", metavar="PYTHON", help="the Python of the environment with the older MCP SDK")
+    parser.add_argument("--frameworks", metavar="PYTHON", help="the Python of the environment with agent frameworks")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options, more = parser.parse_known_args()
-    return run(parts(options.workers, options.mcp1), more)
+    if options.more:
+        os.environ["STANDFAST_MORE"] = "1"  # see tests/trials.py
+    chosen = parts(options.workers, more=options.more, mcp1=options.mcp1, frameworks=options.frameworks)
+    return run(chosen, more)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from examples.agents.hard_to_stop import blocking, stubborn
 from examples.agents.leaking import guarded, leaker
 from examples.agents.literature_review import literature
 
-from standfast.agent import Agent
+from standfast.agents import Agent
 
 AGENTS: list[Agent[Any, Any]] = [churn, literature, blocking, stubborn, leaker, guarded]
 

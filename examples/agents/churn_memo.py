@@ -7,6 +7,7 @@ nothing, unless `send_to` names somebody: then it asks first, and "sends" into t
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -46,20 +47,29 @@ class Churn(BaseModel):
 async def let_go(p: Performed[str, None]) -> None:
     """The lock is ours only if our key is in it."""
     lock = place("locks", f"churn-{p.args['month']}.lock")
-    if lock.exists() and lock.read_text() == p.key:
+    if lock.exists() and _holder(lock)[0] == p.key:
         lock.unlink()
 
 
+def _holder(lock: Path) -> tuple[str, str]:
+    """The key of the call that took the lock, and its run."""
+    key, _, run = lock.read_text().partition(" ")
+    return key, run
+
+
 @tool(effect="write", undo=let_go, settles="never")
-async def lock_month(month: str) -> str:
+async def lock_month(month: str, run: str) -> str:
     """Nobody else writes about this month meanwhile; let go at every end of the run."""
     lock = place("locks", f"churn-{month}.lock")
     try:
         with lock.open("x") as file:
-            file.write(idempotency_key())
+            file.write(f"{idempotency_key()} {run}")
     except FileExistsError:
-        if lock.read_text() != idempotency_key():
-            raise NotPerformed(f"another run writes about {month}: {lock}") from None
+        key, holder = _holder(lock)
+        if key != idempotency_key():
+            who = f"run {holder}" if holder else "another run"
+            words = f"{who} writes about {month}: when it has ended, or you have cancelled it, resume this one"
+            raise NotPerformed(f"{words} ({lock})") from None
     return str(lock)
 
 
@@ -140,12 +150,18 @@ churn.description = f"The four-step churn memo; its prose is by {writer.name}."
 @churn.stage("Fetch customer list")
 async def fetch(run: Run[Churn]) -> None:
     """The lock first: what follows is for this run alone."""
-    await run.call(lock_month(run.state.month), title="take the lock")
+    await run.call(lock_month(run.state.month, run.id), title="take the lock")
     names = await run.call(fetch_customers(run.state.month))
-    run.state.customers = [Customer(name=name) for name in names]
+    wanted = named_in(run.instruction, names)
+    run.state.customers = [Customer(name=name) for name in wanted]
 
 
-@churn.stage("Join usage data")
+def named_in(instruction: str, names: list[str]) -> list[str]:
+    """A redirect of the first stage may name customers ("only Acme and Hooli"); otherwise all of them."""
+    return [name for name in names if name.lower() in instruction.lower()] or names
+
+
+@churn.stage("Join usage data", redirects=False)  # there is but one way to join them
 async def join(run: Run[Churn]) -> None:
     """Three at a time."""
     found = await run.call_all([usage_of(c.name, run.state.month) for c in run.state.customers], limit=3)
@@ -158,11 +174,18 @@ async def join(run: Run[Churn]) -> None:
 
 @churn.stage("Score churn risk")
 async def rate(run: Run[Churn]) -> None:
-    """One score a customer."""
+    """One score a customer; a redirect may say from which one on they are at risk ("at risk from 0.7 on")."""
+    limit = limit_in(run.instruction)
     for customer in run.state.customers:
         customer.risk = await run.call(score(customer.name, customer.logins, customer.tickets))
-    at_risk = [c.name for c in run.state.customers if c.risk >= AT_RISK]
-    run.note(f"at risk: {', '.join(at_risk) or 'nobody'}")
+    at_risk = [c.name for c in run.state.customers if c.risk >= limit]
+    run.note(f"at risk, from {limit} on: {', '.join(at_risk) or 'nobody'}")
+
+
+def limit_in(instruction: str) -> float:
+    """The first number between 0 and 1 in the instruction, or the usual limit."""
+    found = re.search(r"\b(?:0?\.\d+|[01](?:\.0+)?)\b", instruction)
+    return float(found[0]) if found else AT_RISK
 
 
 @churn.stage("Write summary memo")

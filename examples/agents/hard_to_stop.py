@@ -32,7 +32,7 @@ def crunch(n: int, seconds: float) -> int:
     return n
 
 
-@agent("blocking")
+@agent("blocking", redirects=False)
 async def blocking(run: Run[Load]) -> Done[int] | None:
     """A tool that blocks its thread; pause or cancel it, and look at what is left behind."""
     await run.call(crunch(run.state.finished, run.state.seconds))
@@ -64,7 +64,7 @@ async def insist(n: int, seconds: float) -> int:
     return n
 
 
-@agent("stubborn")
+@agent("stubborn", redirects=False)
 async def stubborn(run: Run[Load]) -> Done[int] | None:
     """A tool that does not stop when it is told to; the run does."""
     await run.call(mark(run.id, run.state.finished))

@@ -97,7 +97,7 @@ async def literature(run: Run[Review]) -> Done[str] | None:
         synthesis.tokens = sum(len(note) for note in run.state.notes) // 4
         await take_step(run, at, run.instruction)
         run.plan.done(item)
-        synthesis.advance(f"{item.title}: done")
+        synthesis.advance(f"{run.plan[at].title}: done")
     return Done(run.state.text) if synthesis.status == "finished" else None
 
 
@@ -123,12 +123,13 @@ async def answered(run: Run[Review]) -> str:
 
 
 async def take_step(run: Run[Review], at: int, instruction: str) -> None:
-    """Search and read; then think, step by step; write at the end."""
+    """Search and read; then think, step by step; write at the end. Redirected, each does what it is told instead."""
     if at == 0:
-        run.state.papers = await run.call(search(run.state.topic))
+        run.state.papers = await run.call(search(run.state.topic if instruction == STEPS[0] else instruction))
         return
     if at == 1:
-        for title in run.state.papers:
+        named = [title for title in run.state.papers if title.lower() in instruction.lower()]
+        for title in named or run.state.papers:
             await run.call(look_up(title))
         return
     so_far = "\n".join(run.state.notes) or "\n".join(run.state.papers)

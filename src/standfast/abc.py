@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
+from standfast.errors import StoreDamaged, StoreFailed
 from standfast.events import Event
 from standfast.house_events import HouseEvent
 from standfast.log_places import LogRows
-from standfast.quick_events import Quick
-from standfast.records import Json, Status
+from standfast.quick_events import Quick, Sealed
+from standfast.records import Json, Moment, Status
 from standfast.replies import Delta, Dialect, Request
 from standfast.rights import Scope, Token
 from standfast.rows import CallRow, CheckpointRow, HaltRow, LeaseRow, MailRow, RunDoc, RunRow, Stood
 
 if TYPE_CHECKING:
     from standfast.replies import Reply
-    from standfast.tool import Call
+    from standfast.tools import Call
 
 T = TypeVar("T")
 
 Point = Literal["admitted", "performed", "recorded"]
+
+Use = Literal["ordinary", "upkeep", "control"]
+"""What a write is to a full disk: refused; let through if there is room; or a stop, for which room is kept."""
 
 
 class Clock(Protocol):
@@ -173,16 +177,31 @@ class Evidence(House, Protocol):
 
     def add_checkpoint(self, checkpoint: CheckpointRow) -> None: ...
 
-    def forks(self, source: str) -> list[str]:
-        """Runs that were forked from this one."""
+    def forks(self, source: str, after: int = ...) -> list[str]:
+        """Runs that were forked from this one; those whose numbers come after this one."""
         ...
 
-    def bury_record(self, n: int) -> None:
-        """Delete the content of every row of a run's record; each keeps its place in the chain by its digests."""
+    def last_run(self) -> int:
+        """The number of the newest run."""
         ...
 
-    def delete_beside(self, n: int, logs: list[str]) -> None:
-        """Delete the calls, mail and remembered answers of a run, and these logs."""
+    def has_content(self, n: int) -> bool:
+        """Has the first row of a run's record its content? It is the last to lose it when the run is forgotten."""
+        ...
+
+    def requests_of(self, run: str) -> list[str]:
+        """Requests about a run whose answers are remembered."""
+        ...
+
+    def delete_some(self, n: int, logs: list[str], requests: list[str]) -> bool:
+        """Delete a little of the calls and mail of a run, of these logs and answers; False if nothing is left."""
+        ...
+
+    def bury_some(self, n: int, before: int) -> int:
+        """Delete the content of some rows of a run's record, newest first; each keeps its place by its digests.
+
+        Returns the seq of the oldest one that has lost it, or 0 if none before this seq is left.
+        """
         ...
 
     def forget_row(self, n: int, doc: bytes) -> None:
@@ -226,8 +245,18 @@ class Tx(Evidence, Halts, Tokens, Protocol):
     now: float
     uptime: float  # read with it: one moment by both clocks
     route: str  # by which way a person's verb came: written into the events that name who
+    held_since: Moment | None  # for a stop that is written late: since when it has held in the process that was asked
+
+    @property
+    def accepted(self) -> float:
+        """The time from which what is written here holds, if it is a stop."""
+        ...
 
     def run(self, id: str) -> RunRow | None: ...  # noqa: A002 - the word users know
+
+    def runs(self, ids: Sequence[str]) -> dict[str, RunRow | StoreDamaged]:
+        """Many at once; of one that cannot be read, why. One that is not there is missing."""
+        ...
 
     def run_n(self, n: int) -> RunRow | None: ...
 
@@ -236,7 +265,7 @@ class Tx(Evidence, Halts, Tokens, Protocol):
     def advance(
         self,
         row: RunRow,
-        events: Sequence[Event | Quick],
+        events: Sequence[Event | Quick | Sealed],
         seq: int,
         step: int | None,
         state: bytes | None,
@@ -244,7 +273,8 @@ class Tx(Evidence, Halts, Tokens, Protocol):
     ) -> bool:
         """The driver's own progress from `seq`; False, and nothing written, if the run has moved since.
 
-        Without events it is only the guard that is asked: what the row says is kept with the next event.
+        Without events it is only the guard that is asked: what the row says is kept with the next event. Plain events
+        are redacted as in `save`; what was redacted before the transaction is given as `Quick` or `Sealed`.
         """
         ...
 
@@ -310,6 +340,10 @@ class Tx(Evidence, Halts, Tokens, Protocol):
 
     def pending_mail(self, n: int) -> list[MailRow]: ...
 
+    def unread_mail(self, n: int, but: Sequence[str]) -> tuple[int, int]:
+        """How many pieces of mail wait beside these, and their bytes; they themselves are not read for it."""
+        ...
+
     def mail(self, n: int) -> list[MailRow]: ...
 
     def append_log(self, log: str, first: int, bodies: Iterable[bytes]) -> None:
@@ -325,6 +359,8 @@ class Tx(Evidence, Halts, Tokens, Protocol):
         ...
 
     def signal(self, run: str) -> None: ...
+
+    def signal_many(self, runs: Sequence[str]) -> None: ...
 
     def signals(self, after: int) -> list[tuple[int, str]]: ...
 
@@ -350,7 +386,17 @@ class Tx(Evidence, Halts, Tokens, Protocol):
         """Children whose spending is not in the parent's own count: live ones, and those whose call was given up."""
         ...
 
-    def claimable(self) -> list[tuple[str, str, str, str | None]]: ...
+    def queued(self, agents: Mapping[str, int]) -> list[tuple[str, str, str, str | None]]:
+        """The oldest queued runs, so many of each agent: id, agent, status, holder."""
+        ...
+
+    def held(self) -> list[tuple[str, str, str, str | None]]:
+        """Runs that somebody drives, or drove, in the same shape."""
+        ...
+
+    def claimable(self) -> list[tuple[str, str, str, str | None]]:
+        """Both of them, however many there are."""
+        ...
 
     def due(self, now: float) -> list[str]: ...
 
@@ -384,6 +430,11 @@ class Operation(Protocol):
     must not change anything but the transaction before `committed` is called.
     """
 
+    @property
+    def urgent(self) -> bool:
+        """Is it part of a stop, or of an end? Then it may use the room that is kept on a full disk."""
+        ...
+
     def seal(self) -> None:
         """Nothing can be added to it any more; called in the event loop's thread."""
         ...
@@ -398,9 +449,29 @@ class Operation(Protocol):
 class Store(Protocol):
     """Where runs live. Reads never wait; writes wait a bounded time for the lock."""
 
+    @property
+    def now(self) -> Callable[[], float]:
+        """The clock whose times it writes."""
+        ...
+
     def read(self, op: Callable[[Tx], T]) -> T: ...
 
-    def write(self, op: Callable[[Tx], T]) -> T: ...
+    def write(self, op: Callable[[Tx], T], use: Use = "ordinary", *, stops: bool = False) -> T:
+        """A transaction. One that `stops` something, as those of control do, waits longer for others that work."""
+        ...
+
+    def nothing_written(self, error: StoreFailed) -> bool:
+        """Is it certain that nothing of the write that failed so is in the store?"""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the last write failed, if the disk is to blame; empty if it went through."""
+        ...
+
+    def is_at_fault(self, error: StoreFailed) -> bool:
+        """Is it the disk that does not take what is written, rather than what was to be written?"""
+        ...
 
     def version(self) -> int:
         """Changes when anybody has written. A hint, never a guard."""

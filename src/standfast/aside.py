@@ -1,7 +1,7 @@
 """Code that belongs to a call but is not its body: `before`, `probe`, `undo`.
 
 It runs in a task of its own, may `use()` what the runtime provides, and has a bounded
-time, whatever it does with its cancellation.
+time, whatever it does with its cancellation. What it starts is its own (R39).
 """
 
 from __future__ import annotations
@@ -9,45 +9,150 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from standfast import events as ev
 from standfast.contained import contain
 from standfast.context import current_call
 from standfast.flight import Flight
-from standfast.scope import stop_tasks
-from standfast.tool import unperformed
+from standfast.ladder import cut_task, end_tasks
+from standfast.outliving import leave_code, leave_threads, not_ended
+from standfast.scope import Attempt, current_attempt
+from standfast.stops import still_running
+from standfast.tools import unperformed
+
+if TYPE_CHECKING:
+    from standfast.abc import Tx
+    from standfast.events import Event
+    from standfast.records import Residue
+    from standfast.rows import RunRow
+    from standfast.session import Session
 
 T = TypeVar("T")
-CUT_SECONDS = 0.5  # what does not end by then is left behind
+
+PATIENCE = 10.0  # seconds at most for what it has started and not waited for, out of the time that it has
 
 
 class TookTooLong(Exception):  # noqa: N818 - it states the fact
     """The code did not end in its time."""
 
 
-async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float | None) -> T:
-    """What `work` returns; raises what it raises, or TookTooLong."""
+async def ahead(call: Flight, work: Callable[[], Awaitable[T]]) -> T:
+    """What `before` returns, in the step. What it leaves going on is the attempt's, like what a call leaves."""
+    attempt = current_attempt.get()
+    task = _begin(call, work)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        cut_task(task, call.call.tool.grace)
+        call.cut_threads()
+        raise
+    finally:
+        _over(call, cut=not task.done())
+        call.beside = False
+        if attempt is not None and call.threads is not None:
+            attempt.pieces.take(call.threads)
+    return _result(task)
+
+
+async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """What `work` returns once all that it has started has ended; raises what it raises, or TookTooLong.
+
+    `call.spoiled` says afterwards that something it had started and not waited for did not end, and was cut.
+    """
+    loop = call.session.env.loop
+    end = loop.time() + seconds
+    mine = Attempt(call.attempt, _nobody_waits)
+    task = _begin(call, work, mine)
+    mine.main = task
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        in_time = task.done()
+        if in_time and not task.cancelled() and task.exception() is None:
+            await _rest(call, mine, min(end, loop.time() + PATIENCE))
+        call.spoiled = bool(_going(call, mine))
+        left = await _cut(call, mine)
+    except asyncio.CancelledError:
+        call.cut_threads()
+        for going in (task, *mine.others()):
+            cut_task(going, call.call.tool.grace)
+        if not call.session.env.crashed:
+            await _cut(call, mine)
+        raise
+    finally:
+        _over(call, cut=not task.done())
+    if not in_time:
+        goes_on = f", and goes on although it was cut ({'; '.join(one.why for one in left)})" if left else ""
+        raise TookTooLong(f"it did not end within {seconds:g} s{goes_on}")
+    return _result(task)
+
+
+def _begin(call: Flight, work: Callable[[], Awaitable[T]], scope: Attempt | None = None) -> asyncio.Task[T]:
     call.beside = True
     context = contextvars.copy_context()
     context.run(current_call.set, call)
     context.run(unperformed.set, None)
+    if scope is not None:
+        context.run(current_attempt.set, scope)
 
     async def body() -> T:
         return await contain(work)
 
-    task = call.session.env.loop.create_task(body(), context=context)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
-    finally:
-        call.ended = True  # its code may send no further request
-        call.cut_tied()
-        call.let_go_of_programs(cut=not task.done())
-    if not task.done():
-        await stop_tasks({task}, CUT_SECONDS)
-        raise TookTooLong(f"it did not end within {seconds:g} s")
+    return call.session.env.loop.create_task(body(), context=context)
+
+
+def _over(call: Flight, *, cut: bool) -> None:
+    call.ended = True  # its code may send no further request
+    call.cut_tied()
+    call.let_go_of_programs(cut=cut)
+
+
+def _result(task: asyncio.Task[T]) -> T:
     if task.cancelled():
         raise RuntimeError("it cancelled itself")
     return task.result()
+
+
+def _going(call: Flight, mine: Attempt) -> set[asyncio.Future[Any]]:
+    """The ends of what it has started."""
+    threads = set[asyncio.Future[Any]]() if call.threads is None else call.threads.ends()
+    return threads.union(mine.others())
+
+
+async def _rest(call: Flight, mine: Attempt, end: float) -> None:
+    """It has returned: what it has started is part of it, and may end by itself."""
+    while (going := _going(call, mine)) and (left := end - mine.loop.time()) > 0:
+        await asyncio.wait(going, timeout=left)
+
+
+async def _cut(call: Flight, mine: Attempt) -> list[Residue]:
+    """End all that goes on of it; what outlives that is named, and known to whoever undoes the call."""
+    tasks = mine.others()
+    if mine.main is not None and not mine.main.done():
+        tasks.add(mine.main)
+    if not tasks and not call.threads:
+        return []
+    session, grace = call.session, call.call.tool.grace
+    call.ended = True
+    call.cut_tied()
+    call.cut_threads()
+    outlived = await end_tasks(tasks, grace, mine.spawned)
+    outlived |= await end_tasks(mine.others() - outlived, grace, mine.spawned)  # begun to clean up
+    left = leave_code(session, outlived)
+    if call.threads is not None:
+        left += leave_threads(session, await call.threads.outlive(), left)
+    if left:
+        await _remember(session, left)
+    return left
+
+
+async def _remember(session: Session, left: list[Residue]) -> None:
+    def act(_: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+        still_running(row.doc, not_ended(session, left), session.env.lease.id)
+        return None, [ev.LeftBehind(what=one.what, where=one.why) for one in left], None
+
+    await session.write(act)
+
+
+def _nobody_waits() -> None:
+    """It makes no calls that could be refused."""

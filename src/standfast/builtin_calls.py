@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast, overload
 from pydantic import JsonValue
 
 from standfast import arguments
-from standfast.agent import Agent, as_agent
+from standfast.agents import Agent, as_agent
 from standfast.codec import Codec, canonical, from_json, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
-from standfast.tool import Call, Tool
+from standfast.tools import Call, Tool
 
 S = TypeVar("S")
 R = TypeVar("R")

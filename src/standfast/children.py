@@ -14,18 +14,13 @@ from standfast.errors import Misuse
 from standfast.flight import Flight, Outcome
 from standfast.leases import proven_dead
 from standfast.records import ENDED, LIVE
-from standfast.rows import CallRow, RunRow
+from standfast.rows import CallRow, RunRow, child_id
 from standfast.spending import family_spent
 from standfast.starting import new_run
 from standfast.verbs import cancel_one
 
 if TYPE_CHECKING:
     from standfast.session import Session
-
-
-def child_id(parent: str, call: str) -> str:
-    """The child's id derives from the call's key: a repeated call finds the same child."""
-    return f"{parent}.{call.rpartition('-')[2]}"
 
 
 DEEPEST_FAMILY = 20  # a run, its child, that one's child ...

@@ -32,7 +32,9 @@ from standfast.json_values import (
 from standfast.log import LOG_MARK, Log, is_model, what_it_says
 from standfast.log_places import Dumping, Fetch, Loading, LogRows, branch_logs, collapse_logs, expand_logs
 from standfast.odd_text import mended
+from standfast.outside import Outside
 from standfast.records import Json
+from standfast.schema_checks import Checker, TooMuch
 
 __all__ = [
     "Codec",
@@ -282,15 +284,20 @@ class JsonSchema:
     """Validation for processes that have the stored schema but not the code."""
 
     @staticmethod
+    def fits(checks: Outside, schema: Json, value: Any, what: str = "the state") -> None:
+        """As `validate`, for verbs: what takes long is done outside of the transaction."""
+        checks.found(lambda: JsonSchema.validate(schema, value, what), to_json(schema), to_json(value))
+
+    @staticmethod
     def validate(schema: Json, value: Any, what: str = "the state") -> None:
         """Return if the value fits; WrongState names the field that does not."""
-        import jsonschema  # noqa: PLC0415 - takes 100 ms, and only edits need it
-        import referencing  # noqa: PLC0415
-
-        untyped: Any = jsonschema
-        nothing_else: Any = referencing.Registry[Any]()  # a schema is never looked up on the net
-        errors = untyped.Draft202012Validator(schema, registry=nothing_else).iter_errors(value)
-        error = untyped.exceptions.best_match(errors)
+        try:
+            error = Checker(schema).error(value)
+        except TooMuch as much:
+            raise WrongState(
+                f"{what} cannot be checked: {much}",
+                hint="nothing was changed; the agent's author can change the schema",
+            ) from much
         if error is not None:
             path = ".".join(str(part) for part in error.absolute_path)
             raise WrongState(

@@ -8,21 +8,25 @@ verbs, mail and other drivers, by the run's `seq` and `fence`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pydantic_core import from_json, to_json
 
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.errors import Fenced
-from standfast.events import Event
+from standfast.events import Event, read_event
 from standfast.log_places import LogRows
-from standfast.quick_events import Quick, call_finished, call_started, step_finished
-from standfast.records import CallRef, Spent, Status
-from standfast.rows import CallRow, RunDoc, RunRow
+from standfast.quick_events import Quick, Sealed, call_finished, call_started, step_finished
+from standfast.records import CallRef, PlanItem, Spent, Status
+from standfast.redaction import Redactor
+from standfast.rows import CallRow, Missed, RunDoc, RunRow
 from standfast.scope import Attempt
+from standfast.unread import keep_fates, missed_by, not_read_events
 
 if TYPE_CHECKING:
     from standfast.flight import Flight, Outcome
@@ -43,9 +47,20 @@ class Boundary(Quick):
     read_mail: Sequence[str]
     changes: int = 0  # how many changes of its commit are of the step it ends; the rest are of the next
     notes: int = 0  # the same for events
+    item: PlanItem | None = None  # the plan item that the step began with
+    declined: Mapping[str, str] = field(default_factory=dict[str, str])  # mail that is given back unread, and why
 
     def json(self, seq: int, at: bytes) -> bytes:
         return step_finished(seq, at, self.step, self.attempt)
+
+    def missed(self, tx: Tx, row: RunRow) -> dict[str, Missed]:
+        """Redirects that its step was to read, and has not."""
+        return missed_by(tx, row, self.step, self.attempt, self.settled, self.item)
+
+    @property
+    def settled(self) -> set[str]:
+        """Mail that has a fate: read, or given back."""
+        return {*self.read_mail, *self.declined}
 
     def counts(self, row: RunRow) -> bool:
         """May it be kept? Attempts alone do not tell: a redirect gives the step before it the number of this one."""
@@ -66,6 +81,7 @@ class Admission(Quick):
     row: CallRow | None
     update: bool = False
     also: Callable[[Tx, RunRow], None] | None = None
+    counted: Callable[[RunDoc], None] | None = None  # changes the run's document if the call is admitted
     admitted: bool | None = None
     orphaned: bool = False  # its caller was cancelled while it was being committed
 
@@ -93,7 +109,7 @@ class StepCommit:
 
     __slots__ = (
         *("admissions", "boundary", "boundary_refused", "change", "done", "ended", "error", "notes", "row"),
-        *("seconds", "session", "spent", "tried", "waiters"),
+        *("heard", "missed", "seconds", "session", "spent", "tried", "unheard", "waiters"),
     )
 
     def __init__(self, session: Session) -> None:
@@ -105,9 +121,12 @@ class StepCommit:
         self.spent: Spent | None = None  # tokens, cost and calls of children: ordinary steps use none
         self.seconds = 0.0
         self.change: list[Callable[[RunDoc], None]] = []
+        self.heard: list[str] = []  # mail that the step has read, and that this commit journals
+        self.unheard = False  # some of it was dropped before this commit was made
         self.waiters: list[asyncio.Future[None]] = []
         self.row: RunRow | None = None
         self.boundary_refused = False
+        self.missed: dict[str, Missed] = {}  # redirects that the step has ended without reading
         self.done = False
         self.error: BaseException | None = None
         self.tried: list[bytes] = []
@@ -121,11 +140,39 @@ class StepCommit:
                 self.spent = Spent()
             budgets.add(self.spent, used)
 
+    @property
+    def urgent(self) -> bool:
+        """Of a run that is being stopped, and so lets nothing begin."""
+        session = self.session
+        return session.shut and (session.row.status != "running" or not self.admissions)
+
     def seal(self) -> None:
         session = self.session
         if session.pending is self:
             session.pending = None
         self.seconds = session.running_seconds()
+        redactor = session.env.redactor
+        if redactor is not None:
+            self._redact(redactor)
+
+    def _redact(self, redactor: Redactor) -> None:
+        """All that this commit says, before anybody waits for it: in the transaction it is only put together.
+
+        What `perform` adds there is not known yet; the store takes the secrets out of it.
+        """
+        for e in self.ended:
+            if e.event is None:
+                e.result = redactor.json(e.result) if e.result else b""
+            else:
+                e.event = _without_secrets(redactor, e.event)
+        if self.notes:
+            self.notes = [_without_secrets(redactor, note) for note in self.notes]
+        for a in self.admissions:
+            a.args = redactor.json(a.args)
+            if a.why:
+                a.why = redactor.text(a.why)
+            if a.ref.title:
+                a.ref = _untitled(redactor, a.ref)
 
     async def wait(self) -> None:
         """Until it is durable; raises Fenced if the run is somebody else's now."""
@@ -159,7 +206,8 @@ class StepCommit:
     def perform(self, tx: Tx) -> None:
         session = self.session
         row = session.row
-        if row.fence == session.fence and self._write(tx, row):
+        # What was read may have been dropped since, and the driver may have seen that: then nothing else has moved.
+        if not self.heard and row.fence == session.fence and self._write(tx, row):
             return
         fresh = tx.run_n(row.n)
         assert fresh is not None, f"run {row.id} is gone"
@@ -168,23 +216,32 @@ class StepCommit:
             return
         if fresh.fence != session.fence:
             raise Fenced(f"run {row.id} is driven by another process now")
+        if self.heard:
+            self._unhear(tx, fresh)
         if not self._write(tx, fresh):
             raise AssertionError(f"run {row.id} moved inside a transaction")
 
+    def _unhear(self, tx: Tx, row: RunRow) -> None:
+        """A person has dropped what the step had just read: the step is taken again without it."""
+        pending = {mail.id for mail in tx.pending_mail(row.n)}
+        self.unheard = row.status == "running" and not pending.issuperset(self.heard)
+        if self.unheard:
+            row.attempt += 1
+
     def _write(self, tx: Tx, row: RunRow) -> bool:
         """One row of the record after `row`, which is not changed: `self.row` is how the run stands then."""
-        events: list[Event | Quick] = []
+        events: list[Event | Quick | Sealed] = []
         in_flight = row.in_flight
         if self.ended:
             gone = {e.id for e in self.ended}
             in_flight = [c for c in in_flight if c.id not in gone]
-            events += [e.event or e for e in self.ended]
+            events += [e if e.event is None else Sealed(e.event) for e in self.ended]
         ending = len(self.notes) if self.boundary is None else self.boundary.notes
         if self.notes:
-            events += self.notes[:ending]
+            events += map(Sealed, self.notes[:ending])
         boundary = self._boundary(tx, row, events)
         if self.notes:
-            events += self._of_next_step(self.notes[ending:])
+            events += map(Sealed, self._of_next_step(self.notes[ending:]))
         attempt, step = row.attempt, row.step
         if boundary is not None:
             attempt, step = boundary.attempt + 1, boundary.step + 1
@@ -205,9 +262,10 @@ class StepCommit:
         self._details(tx, after, boundary, admitted)
         return True
 
-    def _boundary(self, tx: Tx, row: RunRow, events: list[Event | Quick]) -> Boundary | None:
+    def _boundary(self, tx: Tx, row: RunRow, events: list[Event | Quick | Sealed]) -> Boundary | None:
         """The boundary, if it still counts."""
         boundary = self.boundary
+        self.missed = {}
         if boundary is None:
             return None
         self.boundary_refused = not boundary.counts(row)
@@ -215,9 +273,13 @@ class StepCommit:
             boundary.scope.closed = True  # the step after it was begun on a promise that is not kept
             return None
         events.append(boundary)
-        if boundary.read_mail:
+        if boundary.read_mail or boundary.declined:
             pending = {mail.id for mail in tx.pending_mail(row.n)}  # a cancel may have returned it meanwhile
             events += [ev.MailConsumed(mail=m, step=boundary.step) for m in boundary.read_mail if m in pending]
+            events += [ev.MailReturned(mail=m, reason=why) for m, why in boundary.declined.items() if m in pending]
+        if row.doc.redirects:
+            self.missed = boundary.missed(tx, row)
+            events += not_read_events(self.missed)
         return boundary
 
     def _of_next_step(self, notes: list[Event]) -> list[Event]:
@@ -226,7 +288,7 @@ class StepCommit:
             return notes
         return [note for note in notes if getattr(note, "attempt", 0) <= self.boundary.attempt]
 
-    def _admit(self, status: Status, attempt: int, events: list[Event | Quick]) -> list[Admission]:
+    def _admit(self, status: Status, attempt: int, events: list[Event | Quick | Sealed]) -> list[Admission]:
         admitted: list[Admission] = []
         for a in self.admissions:
             a.admitted = status == "running" and attempt == a.attempt and not a.scope.closed
@@ -235,7 +297,7 @@ class StepCommit:
                 events.append(a)
         return admitted
 
-    def _spent(self, was: Spent, calls: int, boundary: Boundary | None, events: list[Event | Quick]) -> Spent:
+    def _spent(self, was: Spent, calls: int, boundary: Boundary | None, events: list[Event | Quick | Sealed]) -> Spent:
         steps = was.steps + (boundary is not None)
         spent = Spent(
             steps, was.calls + calls, was.input_tokens, was.output_tokens, was.cost, was.seconds + self.seconds
@@ -246,7 +308,7 @@ class StepCommit:
             usage = ev.UsageCounted(
                 input_tokens=mine.input_tokens, output_tokens=mine.output_tokens, cost=mine.cost, calls=mine.calls
             )
-            events.append(usage)
+            events.append(Sealed(usage))  # numbers alone
         return spent
 
     def _details(self, tx: Tx, row: RunRow, boundary: Boundary | None, admitted: list[Admission]) -> None:
@@ -269,7 +331,9 @@ class StepCommit:
                 a.also(tx, row)
         if boundary is not None:
             self._consume(tx, row, boundary)
-        change = self._changes(row.doc)
+        change = [*self._changes(row.doc), *(a.counted for a in admitted if a.counted is not None)]
+        if self.unheard:
+            change.append(_set_back)
         if change:
             row.doc = tx.change_doc(row, change)
 
@@ -283,16 +347,33 @@ class StepCommit:
         forget: list[Callable[[RunDoc], None]] = [forget_step] if of_step or _step_leaves_traces(doc) else []
         if doc.orders and self.boundary.read_mail:
             forget.append(orders_taken(self.boundary.read_mail))
+        if self.missed or ((doc.redirects or doc.missed) and self.boundary.settled):
+            forget.append(keep_fates(self.boundary.settled, self.missed))
         return [*of_step, *forget, *of_next]
 
     def _consume(self, tx: Tx, row: RunRow, boundary: Boundary) -> None:
-        if not boundary.read_mail:
+        if not boundary.read_mail and not boundary.declined:
             return
         read = set(boundary.read_mail)
         for mail in tx.pending_mail(row.n):
             if mail.id in read:
                 mail.status, mail.step = "consumed", boundary.step
                 tx.update_mail(mail)
+            elif mail.id in boundary.declined:
+                mail.status, mail.reason = "returned", boundary.declined[mail.id]
+                tx.update_mail(mail)
+
+
+def _without_secrets(redactor: Redactor, event: Event) -> Event:
+    line = to_json(event, inf_nan_mode="constants")
+    clean = redactor.line(line)
+    return event if clean is line else read_event(from_json(clean))
+
+
+def _untitled(redactor: Redactor, ref: CallRef) -> CallRef:
+    """The call without what its title should not say."""
+    title = redactor.text(ref.title)
+    return ref if title == ref.title else replace(ref, title=title)
 
 
 def _keep_ledger_marks(tx: Tx, call: CallRow) -> None:
@@ -306,6 +387,10 @@ def _step_leaves_traces(doc: RunDoc) -> bool:
     return bool(
         doc.values or doc.set_back or doc.interrupted or doc.branch or doc.diverged_ok or doc.retrying or doc.set_aside
     )
+
+
+def _set_back(doc: RunDoc) -> None:
+    doc.set_back = True
 
 
 def forget_step(doc: RunDoc) -> None:
@@ -381,6 +466,7 @@ class DriverWrite(Generic[T]):
     session: Session
     act: Callable[[Tx, RunRow], tuple[T, list[Event], bytes | None]]
     future: asyncio.Future[T]
+    urgent: bool = True  # a transition: a hold, a settle, an undo, an end
     row: RunRow | None = None
     result: T | None = None
     tried: list[bytes] = field(default_factory=list[bytes])

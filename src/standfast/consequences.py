@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from standfast.abc import Tx
-from standfast.records import CallRef, Consequences, Hold, PlanItem
+from standfast.names import name_words
+from standfast.records import CallRef, Consequences, Hold
+from standfast.redirectable import declared, short, upcoming, why_not
 from standfast.rows import CallRow, RunRow
 from standfast.stops import asks_in_vain
 
 _NAMED: Final = 2  # calls by name; the others are counted: a button has room for two lines
-_TITLE: Final = 34  # characters of a plan item
 _FIRST: Final[tuple[tuple[Hold, str], ...]] = (
     ("asks", "first answer what it asks"),
     ("in_doubt", "first settle the doubt"),
@@ -31,7 +32,11 @@ def consequences(tx: Tx, row: RunRow, waiting_for: str) -> Consequences:
     if row.status == "cancelling":
         late = "too late: it is being cancelled"
         return Consequences(late, late, _waits(waiting_for, "settling"))
-    return Consequences(_pause(row, waiting_for), _redirect(row), _cancel(tx, row))
+    if no_redirect := why_not(tx, row):
+        return Consequences(
+            _pause(row, waiting_for), f"not offered: {no_redirect}", _cancel(tx, row), no_redirect=no_redirect
+        )
+    return Consequences(_pause(row, waiting_for), _redirect(tx, row), _cancel(tx, row))
 
 
 def _pause(row: RunRow, waiting_for: str) -> str:
@@ -50,20 +55,22 @@ def _pause(row: RunRow, waiting_for: str) -> str:
 def _resume(row: RunRow) -> str:
     holds = row.doc.holds
     if row.doc.taken is not None:
-        return f"{row.doc.taken.by or 'somebody'} has it: hand it back"
+        return f"{name_words(row.doc.taken.by, row.doc.taken.by_token, 'somebody')} has it: hand it back"
     for hold, words in _FIRST:
         if hold in holds and not (hold == "asks" and asks_in_vain(row)):
             return words
     return f"tries step {row.step} again" if "error" in holds else f"goes on at step {row.step}"
 
 
-def _redirect(row: RunRow) -> str:
+def _redirect(tx: Tx, row: RunRow) -> str:
+    if not declared(tx, row)[1]:
+        return "its code reads no redirects: it may come back unread"
     if row.status in ("pausing", "paused"):
         return "read when it goes on"
     if row.status == "queued":
         return "rewrites the first step"
-    if (item := _upcoming(row.doc.plan)) is not None:
-        return f"rewrites “{_short(item.title)}”"
+    if (item := upcoming(row.doc.plan)) is not None:
+        return f"rewrites “{short(item.title)}”"
     return f"takes step {row.step} again, your way" if row.in_flight else "rewrites the next step"
 
 
@@ -103,14 +110,3 @@ def _names(calls: Sequence[CallRef]) -> str:
 
 def _waits(waiting_for: str, otherwise: str) -> str:
     return f"waits for {waiting_for}" if waiting_for else otherwise
-
-
-def _upcoming(plan: Sequence[PlanItem]) -> PlanItem | None:
-    """What a redirect rewrites: the item being worked on, else the first queued one."""
-    running = next((item for item in plan if item.status == "running"), None)
-    return running or next((item for item in plan if item.status == "queued"), None)
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from standfast import arguments
 from standfast.errors import Misuse, OutsideACall
+from standfast.owning import Pieces
 from standfast.records import Channel
 
 T = TypeVar("T")
@@ -53,8 +54,20 @@ class CallContext(Protocol):
         """True in the process of a `process=True` tool: programs stay in its group."""
         ...
 
-    def begin_program(self) -> str:
-        """A program of this call is about to be started: the mark it carries, by which it is found; "" if none."""
+    def begin_program(self, *, clean_up: bool = False) -> str:
+        """A program of this call is about to be started: the mark it carries, by which it is found; "" if none.
+
+        Raises Stopped if the call was cut, unless it may be for its clean-up.
+        """
+        ...
+
+    def pieces(self) -> Pieces | None:
+        """Where work is noted that the body hands to an executor; None if a stop ends the whole process."""
+        ...
+
+    @property
+    def time_left(self) -> float | None:
+        """For a task that is begun now: None unless the call was cut; 0 if it may not begin any more."""
         ...
 
     def use(self, type_: type[Any]) -> Any: ...

@@ -18,12 +18,14 @@ from standfast.codec import storable
 from standfast.errors import UnknownRun
 from standfast.events import ClientsReached, Event
 from standfast.json_values import fingerprint
+from standfast.lazily import adapter
 from standfast.machine import UserVerb, decide
 from standfast.records import Answer, CallRef, Choice, Moment, Refused, TooLate, Trigger, Undo
 from standfast.requests import used_for
 from standfast.rows import RunRow, Stop
+from standfast.ways import token_of
 
-_answers: TypeAdapter[Answer] = TypeAdapter(Answer)
+_answers: TypeAdapter[Answer] = adapter(Answer)
 T = TypeVar("T")
 IsDead: TypeAlias = Callable[[Tx, str], bool]
 
@@ -40,6 +42,7 @@ class Ask:
     request_id: str | None = None
     asked: str = ""  # fingerprint of what exactly, by whom: a request id is for that alone
     trigger: Trigger = "api"
+    way: str = ""  # for what was asked for before and is done now: the way by which it was asked for
 
     def __post_init__(self) -> None:
         arguments.text_or_none("by", self.by)
@@ -93,7 +96,7 @@ def unknown(id: str) -> UnknownRun:  # noqa: A002
 MOST_AGAIN = 3  # repeats of a stop that are written, of one actor
 MOST_AGAIN_BY = 20  # and of so many actors
 _NEED_A_STEP: Final[frozenset[UserVerb]] = frozenset(
-    ("redirect", "message", "abandon", "return_to", "edit", "rewind", "take_over", "perform", "step_once")
+    ("redirect", "message", "resend", "abandon", "return_to", "edit", "rewind", "take_over", "perform", "step_once")
 )  # in vain on a run that will take none
 
 
@@ -177,12 +180,15 @@ def saved(tx: Tx, row: RunRow, events: list[Event], *, state: bytes | None = Non
 
 
 def stop_by(verb: Any, tx: Tx, ask: Ask, in_flight: list[CallRef], undo: Undo = "step", *, soft: bool = False) -> Stop:
+    way = ask.way or tx.route
     return Stop(
         verb,
         ask.at or tx.now,
-        tx.now,
+        tx.accepted,
         by=ask.by,
         reason=ask.reason,
+        route=str(way),
+        by_token=token_of(way),
         trigger=ask.trigger,
         undo=undo,
         soft=soft,

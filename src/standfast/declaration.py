@@ -11,7 +11,7 @@ from standfast.records import NO_TOOLS, Effect, Settles
 from standfast.signature import bad_tool
 
 if TYPE_CHECKING:
-    from standfast.tool import Tool
+    from standfast.tools import Tool
 
 _EFFECTS = get_args(Effect)
 _SETTLES = get_args(Settles)
@@ -38,8 +38,8 @@ def check_declaration(tool: Tool[..., Any]) -> None:
     for what, fn in (("before", tool.before), ("undo", tool.undo), ("probe", tool.probe)):
         if fn is not None and not _is_async(fn):
             raise bad_tool(name, f"{what}= is not an async function", f"write it as async def {what}(...)")
-        if fn is not None and what != "before" and not _takes_one(fn):
-            raise bad_tool(name, f"{what}= does not fit", f"it takes the call: async def {what}(performed)")
+        if fn is not None and what != "before":
+            _check_hook(name, what, fn)
 
 
 def _check_numbers(tool: Tool[..., Any]) -> None:
@@ -84,6 +84,31 @@ def _check_confirm(tool: Tool[..., Any]) -> None:
     if not (rule is None or isinstance(rule, bool) or callable(rule)):
         hint = "give True, False, or a function of the arguments that gives True or the question"
         raise bad_tool(tool.name, f"confirm={rule!r} is no rule", hint)
+
+
+def _check_hook(name: str, what: str, fn: Callable[..., Any]) -> None:
+    """An undo or a probe is given one thing, what was performed; a wrong one would be found when it is needed."""
+    hint = f"it is given what was performed: async def {what}(performed: Performed[...])"
+    if not _takes_one(fn):
+        raise bad_tool(name, f"{what}= does not fit: {what}{_shown(fn)} cannot be called with one argument", hint)
+    if what == "probe" and _returns(fn) is bool:
+        hint = "return Happened(result), NotHappened(), or None where it cannot be known"
+        raise bad_tool(name, "probe= says that it returns a bool", hint)
+
+
+def _shown(fn: Callable[..., Any]) -> str:
+    try:
+        return str(inspect.signature(fn))
+    except (TypeError, ValueError):
+        return "(...)"
+
+
+def _returns(fn: Callable[..., Any]) -> Any:
+    """What it says that it returns; None if it does not, or that cannot be read from here."""
+    try:
+        return inspect.signature(fn, eval_str=True).return_annotation
+    except Exception:  # noqa: BLE001 - names that only a checker knows: nothing is known of them here
+        return None
 
 
 def _takes_one(fn: Callable[..., Any]) -> bool:

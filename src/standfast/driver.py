@@ -13,12 +13,12 @@ from standfast.endings import Endings
 from standfast.env import Env
 from standfast.errors import Fenced, StoreBusy, StoreFailed
 from standfast.events import Event
+from standfast.ladder import end_tasks
 from standfast.leases import Others, known_dead
-from standfast.outliving import leave_code
+from standfast.outliving import leave_code, leave_threads, not_ended
 from standfast.preparing import Preparing
 from standfast.records import LIVE, Status
 from standfast.rows import RunRow
-from standfast.scope import SUSPEND_DEADLINE, stop_tasks
 from standfast.session import Session
 from standfast.settling import settle
 from standfast.stepping import told
@@ -91,7 +91,7 @@ class Driver:
 
     async def _run(self) -> None:
         s = self.s
-        s.shut = False
+        s.shut = s.unwritten is not None
         ready = await self._prepared()
         while ready and s.row.status == "running" and not self._supervisor.releasing:
             if not await self._supervisor.attempt():
@@ -110,7 +110,7 @@ class Driver:
                 if s.row.status != "running" or self._supervisor.releasing:
                     break
         finally:
-            await stop_tasks({work}, SUSPEND_DEADLINE)
+            await end_tasks({work})
         if not work.done() or work.cancelled():
             return False
         try:
@@ -177,7 +177,7 @@ class Driver:
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             del tx
             row.holder = None
-            why = f"the code to undo {tool} is not here"
+            why = f"the code to undo {tool} is not here: name it in @agent(..., tools=[{tool}])"
             return None, [ev.RunReleased(driver=s.env.lease.id, why=why, status=row.status)], None
 
         await s.flushed()
@@ -195,12 +195,18 @@ class Driver:
         row = s.env.store.read(lambda tx: tx.run_n(s.row.n))
         going_on = row is not None and row.status in ("queued", "running", "pausing", "paused")
         ending = [f for f in s.flights.values() if going_on and not f.repeatable]
+        if s.attempt is not None:
+            s.attempt.stopping = True
         for flight in list(s.flights.values()):
             flight.abandoned = True
             if flight not in ending:
                 flight.cut()
+        s.programs.step_cut()
         tasks = await s.attempt.suspend() if s.attempt is not None else []
         code = leave_code(s, tasks)
+        if s.attempt is not None:
+            code += leave_threads(s, await s.attempt.pieces.outlive(), code)
+            code += leave_code(s, await s.attempt.end())
         left = [*(r.why for r in code), *(f"{f.call.tool.name} {f.id}" for f in ending if not f.ended)]
         log.warning("standfast: run %s was taken from this driver; it has stopped acting on it", s.row.id)
 
@@ -208,19 +214,21 @@ class Driver:
             row = tx.run_n(s.row.n)
             if row is not None:
                 unblocked(row, s.env.lease.id)
-                still_running(row, code, s.env.lease.id)
+                still_running(row.doc, not_ended(s, code), s.env.lease.id)
                 tx.save(row, [ev.DriverFenced(driver=s.env.lease.id, fence=s.fence, still_running=left)])
 
         await s.env.unfenced(say)
 
 
-async def claim_and_drive(env: Env, run_id: str, others: Others, *, held: bool) -> Driver | None:
-    """Claim a run; None if it is not to be had.
+async def claim_and_drive(
+    env: Env, run_id: str, others: Others, *, held: bool, stopping: bool = False
+) -> Driver | None:
+    """Claim a run; None if it is not to be had. One that is `stopping` is claimed on a full disk too.
 
     What its dead driver left running is ended before that, so that a crash in between forgets nothing of it.
     """
     left = await _end_remains(env, run_id) if held else set[str]()
-    row = await env.unfenced(lambda tx: claim(tx, run_id, env.lease.id, env.agents, others, left))
+    row = await env.unfenced(lambda tx: claim(tx, run_id, env.lease.id, env.agents, others, left), urgent=stopping)
     return None if row is None else Driver(env, row)
 
 

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 
 from standfast.abc import Tx
-from standfast.agent import Agent
+from standfast.agents import Agent
+from standfast.bodies.executors import watch_threads
 from standfast.bodies.guard import guard
 from standfast.bodies.marks import end_carriers, is_of_driver
+from standfast.bodies.popen import leave_programs, mark_programs
 from standfast.control import Ask
 from standfast.control_thread import ControlThread
 from standfast.drivers.local import LocalDriver
@@ -44,7 +46,7 @@ def announce(store: SqliteStore, lease: Lease, agents: Iterable[Agent[Any, Any]]
         for agent in agents:
             tx.put_contract(agent.contract_id, agent.name, agent.contract)
 
-    store.write(enter)
+    store.write(enter, "upkeep")
 
 
 class Driving:
@@ -59,6 +61,8 @@ class Driving:
         self._share_looking()
         self._watch = TaskWatch(env.loop)
         self._watch.install()
+        self._unwatch_threads = watch_threads(env.loop)
+        mark_programs()
         self._switch_interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_INTERVAL)
 
@@ -82,7 +86,7 @@ class Driving:
         due = self.env.store.read(lambda tx: tx.due(now))
         for id_ in due:
             try:
-                self.env.store.write(partial(self._ring_one, id_, now))
+                self.env.store.write(partial(self._ring_one, id_, now), "control")
             except (StoreBusy, StoreFailed):
                 raise
             except Exception as error:  # noqa: BLE001 - a transaction a run: a bad one does not stop the others
@@ -111,7 +115,7 @@ class Driving:
 
     def bury(self) -> None:
         """The lease of a dead process proves nothing any more."""
-        self.env.store.write(lambda tx: tx.drop_lease(self.env.lease.id))
+        self.env.store.write(lambda tx: tx.drop_lease(self.env.lease.id), "upkeep")
 
     def end(self) -> None:
         """Give the lease back, and leave the process as it was found."""
@@ -135,4 +139,6 @@ class Driving:
     def leave_loop(self) -> None:
         """Event loop and interpreter are as they were."""
         self._watch.remove()
+        self._unwatch_threads()
+        leave_programs()
         sys.setswitchinterval(self._switch_interval)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from standfast.agent import Agent
+from standfast.agents import Agent
 from standfast.codec import JsonSchema, expand_logs, from_json, merge_patch, one_line_diff, storable, to_json
 from standfast.errors import NotStorable, WrongState
 from standfast.json_values import is_object
 from standfast.log_places import LogRows, collapse_logs
+from standfast.outside import Outside
 from standfast.records import Json
 from standfast.snapshots import unpack, with_state
 
@@ -17,7 +18,13 @@ Fetch = Callable[[str, int, int], list[bytes]]
 
 
 def edited(
-    patch: Json, agent: Agent[Any, Any] | None, fetch: Fetch, contract: Json, snapshot: bytes, baseline: bytes
+    patch: Json,
+    agent: Agent[Any, Any] | None,
+    fetch: Fetch,
+    contract: Json,
+    snapshot: bytes,
+    baseline: bytes,
+    checks: Outside,
 ) -> tuple[bytes, str, list[LogRows]]:
     """The snapshot after the edit, what it changes in one line, and log rows to be written."""
     _, raw = unpack(snapshot)
@@ -28,10 +35,10 @@ def edited(
     if not is_object(new):
         raise _no_edit("")
     if agent is not None:
-        lost = _dropped(patch, _validated(agent, new))
+        lost = _dropped(patch, checks.found(lambda: _validated(agent, new), to_json(new)))
     else:
         schema: Any = contract["state"]
-        JsonSchema.validate(schema, new)
+        JsonSchema.fits(checks, schema, new)
         known = schema.get("properties", {})
         lost = (
             ""

@@ -13,11 +13,23 @@ from standfast.control import Ask, nobody_is_dead
 from standfast.delivering import deliverable
 from standfast.events import Event
 from standfast.person_steps import take_person_boundary
+from standfast.records import PlanItem
 from standfast.rows import ErrorInfo, LastWords, MailRow, RunRow, Stop
-from standfast.snapshots import thoughts_in
+from standfast.snapshots import thoughts_in, unpack
 from standfast.stack import give_up
 from standfast.stepping import Turn
-from standfast.stops import enter, finish_cancel, hold, mark_locks, mark_undo, pending_undos, receipt, return_mail
+from standfast.stops import (
+    enter,
+    finish_cancel,
+    hold,
+    left_running,
+    mark_locks,
+    mark_undo,
+    pending_undos,
+    receipt,
+    return_mail,
+)
+from standfast.unread import ENDED_UNREAD, keep_fates, not_read_events, withheld
 from standfast.verbs import cancel_one
 
 if TYPE_CHECKING:
@@ -70,8 +82,11 @@ class Endings:
         _cancel_children(tx, row, "its parent has ended")
         if tx.children(row.id, live=True):
             return "children", [], None
-        unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.read_mail]
-        again = row.status in ("running", "pausing") and self._owes_a_turn(row, unread, boundary)
+        unread = [m for m in tx.pending_mail(row.n) if m.id not in boundary.settled]
+        missed = {**row.doc.missed, **boundary.missed(tx, row)}
+        plan = unpack(boundary.snapshot)[0] if unread else []
+        readable = [m for m in unread if not withheld(missed.get(m.id), plan)]
+        again = row.status in ("running", "pausing") and self._owes_a_turn(row, readable, boundary)
         going_back = row.doc.rewind_noted is not None
         events = _take_boundary(tx, row, boundary)
         if row.status == "cancelling":
@@ -79,7 +94,7 @@ class Endings:
             row.doc.stop.result = from_json(result)
             return "lost", events, boundary.snapshot
         if again:
-            row.doc.turn_given_for = _named(unread)
+            row.doc.turn_given_for = _named(readable)
         if again or going_back:
             return "turn", events, boundary.snapshot
         row.doc.ending = LastWords(from_json(result))
@@ -133,7 +148,8 @@ class Endings:
                 row.doc.step_once = False
                 row.doc.stop = None
                 enter(row, "paused", tx.now)
-                events.append(ev.RunPaused(holds=["waiting"], text="until mail comes"))
+                left = [one.what for one in (*left_running(tx, row), *turn.programs)]
+                events.append(ev.RunPaused(holds=["waiting"], text="until mail comes", residue=left))
             return None, events, boundary.snapshot
 
         await self._s.write(act)
@@ -146,7 +162,7 @@ class Endings:
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             if not boundary.counts(row) or row.doc.person is None:
                 return None, [], None
-            return None, take_person_boundary(tx, row, boundary, turn.value), boundary.snapshot
+            return None, take_person_boundary(tx, row, boundary, turn.value, turn.programs), boundary.snapshot
 
         await self._s.write(act)
 
@@ -155,7 +171,12 @@ class Endings:
         pending = tx.pending_mail(row.n)
         messages = [m for m in pending if m.kind == "message"]
         ready = deliverable(messages, thoughts_in(boundary.snapshot).frames, self._s.agent.limits)
-        return [m for m in pending if m.kind != "message" or m in ready]
+        plan = unpack(boundary.snapshot)[0]
+        return [m for m in pending if (m in ready if m.kind == "message" else not self._withheld(row, m, plan))]
+
+    @staticmethod
+    def _withheld(row: RunRow, mail: MailRow, plan: list[PlanItem]) -> bool:
+        return withheld(row.doc.missed.get(mail.id), plan)
 
     async def held_for_error(self, error: ErrorInfo) -> None:
         """paused(error), with the traceback kept: nothing is lost, a fix and a resume go on."""
@@ -270,7 +291,7 @@ def _cancel_children(tx: Tx, row: RunRow, why: str) -> None:
 
 def _end(tx: Tx, row: RunRow) -> list[Event]:
     assert row.doc.ending is not None
-    returned = return_mail(tx, row, "ended without reading it")
+    returned = return_mail(tx, row, ENDED_UNREAD)
     row.doc.result, row.doc.ending = row.doc.ending.result, None
     enter(row, "done", tx.now)
     return [*returned, ev.RunDone(result=row.doc.result)]
@@ -291,6 +312,13 @@ def _take_boundary(tx: Tx, row: RunRow, boundary: Boundary) -> list[Event]:
             mail.status, mail.step = "consumed", boundary.step
             tx.update_mail(mail)
             events.append(ev.MailConsumed(mail=mail.id, step=boundary.step))
+        elif mail.id in boundary.declined:
+            mail.status, mail.reason = "returned", boundary.declined[mail.id]
+            tx.update_mail(mail)
+            events.append(ev.MailReturned(mail=mail.id, reason=mail.reason))
+    missed = boundary.missed(tx, row)
+    events += not_read_events(missed)
+    keep_fates(boundary.settled, missed)(row.doc)
     row.step = boundary.step + 1
     row.attempt += 1
     row.spent.steps += 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from standfast.abc import Clock, Ids, Points, Tx
-from standfast.agent import Agent
+from standfast.agents import Agent
 from standfast.errors import Misuse
 from standfast.hub import Hub
 from standfast.leases import Lease
@@ -27,6 +28,7 @@ class PlainWrite(Generic[T]):
     act: Callable[[Tx], T]
     future: asyncio.Future[T]
     result: T | None = None
+    urgent: bool = True  # may it use the room that is kept on a full disk?
 
     def seal(self) -> None: ...
 
@@ -60,12 +62,14 @@ class Env:
     performed: dict[str, int] | None = None  # counts of bodies begun, by tool, for tests
     redactor: Redactor | None = None  # keeps secrets out of what is said
     remains: Remains = field(default_factory=Remains)
+    # as the runtime was entered: what a step sets in it, the next step does not see, as after a restart
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
     crashed: bool = field(default=False)  # a test's kill -9: nothing is written any more
 
-    async def unfenced(self, act: Callable[[Tx], T]) -> T:
+    async def unfenced(self, act: Callable[[Tx], T], *, urgent: bool = True) -> T:
         """A write that no fence guards: claims, and what must be said even by a driver that was fenced."""
         future: asyncio.Future[T] = self.loop.create_future()
-        self.writer.submit(PlainWrite(act, future))
+        self.writer.submit(PlainWrite(act, future, urgent=urgent))
         return await asyncio.shield(future)
 
     def use(self, type_: type[Any]) -> Any:

@@ -10,7 +10,7 @@ from standfast.codec import Codec, from_json
 from standfast.errors import NotStorable
 from standfast.json_values import is_object
 from standfast.replies import ToolCall
-from standfast.tool import Tool
+from standfast.tools import Tool
 
 NAME = "final_result"
 

@@ -14,10 +14,11 @@ from standfast.bodies.marks import call_mark
 from standfast.bodies.threads import Token
 from standfast.clock import boot_id, uptime
 from standfast.context import Stopped
+from standfast.ladder import cut_task
+from standfast.owning import Pieces
 from standfast.places import place_of_task
 from standfast.records import CallRef, Channel, EndedAs, InFlight, Moment
-from standfast.scope import insist
-from standfast.tool import Call
+from standfast.tools import Call
 from standfast.voice import Progressed, Speech
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ class Flight:
     """One call between admission and record."""
 
     __slots__ = (
-        *("abandoned", "attempt", "beside", "body", "call", "cutting", "done", "ended", "facts", "gone", "heard", "id"),
-        *("mark", "over", "passage", "progressed", "ref", "row"),
-        *("session", "speech", "spoiled", "take", "task", "tied", "token"),
+        *("abandoned", "attempt", "beside", "body", "call", "cleaning", "cutting", "done", "ended", "facts", "gone"),
+        *("heard", "id", "mark", "over", "passage", "progressed", "ref", "row", "scope", "threads"),
+        *("session", "speech", "spoiled", "take", "task", "tied", "token", "unwound"),
     )
 
     def __init__(
@@ -88,6 +89,7 @@ class Flight:
         self.call = call
         self.ref = ref
         self.attempt = attempt
+        self.scope = session.attempt  # what it leaves going on when it ends by itself is the attempt's
         self.take = 0  # how often it has begun anew
         self.row = row
         self.done: asyncio.Future[Outcome] | None = None  # None: the body runs in its caller's task
@@ -95,8 +97,10 @@ class Flight:
         self.body: Body | None = None
         self.token = Token()
         self.cutting = False
+        self.cleaning = False  # people see that it was cut and has not ended
         self.ended = False
         self.gone = False  # left behind, and ended at last
+        self.unwound = False  # its body ran in its caller's task, was cut and has ended; its threads may not have
         self.abandoned = False  # outlived its deadline: whatever it still does is kept out of the run
         self.facts: Sequence[str] = ()  # held before it: its own effect may change them
         self.speech: Speech | None = None  # made when it says something
@@ -108,6 +112,7 @@ class Flight:
         self.spoiled = False  # a stop refused or cut one of its requests: what its body makes of that is no result
         self.tied: set[Tied] | None = None  # requests under way that must not outlive it
         self.mark = ""  # of its programs, once it has started one
+        self.threads: Pieces | None = None  # work in executors, once it has started some or was cut
 
     @property
     def repeatable(self) -> bool:
@@ -128,8 +133,8 @@ class Flight:
     def is_child(self) -> bool:
         return self.call.tool.kind == "child"
 
-    def cut(self) -> None:
-        """Ask it to end, insistently; returns at once."""
+    def cut(self, *, asked: bool = False) -> None:
+        """Ask it to end, once, and again after its grace; returns at once. `asked`: its own code raises that here."""
         if self.cutting or self.ended:
             return
         self.cutting = True
@@ -137,8 +142,10 @@ class Flight:
         if self.body is not None:
             self.body.cut()
         elif self.task is not None:
-            insist(self.task)
+            cut_task(self.task, self.call.tool.grace, asked=asked)
         self.cut_tied()
+        self.cut_threads()
+        self.session.in_loop(self.session.cleans_up, self)
         if self.mark:  # those too that nobody waits for
             self.session.in_loop(self.session.programs.sweep, self.mark)
 
@@ -158,6 +165,33 @@ class Flight:
         """The call is cut or has ended: nothing of it goes on."""
         for request in tuple(self.tied or ()):
             request.cut()
+
+    def cut_threads(self) -> None:
+        """Work that its body has handed to executors is cut like a sync tool; from the loop's thread or any other.
+
+        So is what it begins from now on, to clean up, or by a timer or callback that nobody has taken back.
+        """
+        self._own_threads().cut(self.call.tool.grace)
+
+    async def threads_end(self) -> None:
+        """A call that was cut has not ended before its threads have; nothing of it begins after that."""
+        self.cut_threads()
+        await self._own_threads().end()
+
+    def close(self) -> bool:
+        """It was cut and its body has ended: nothing of it begins any more; False if its threads go on."""
+        return self._own_threads().close()
+
+    def _own_threads(self) -> Pieces:
+        with _tying:
+            if self.threads is None:
+                self.threads = Pieces(self.session.env.loop)
+            return self.threads
+
+    @property
+    def _may_begin_nothing(self) -> bool:
+        """It was cut, and has ended or was left behind."""
+        return self.token.stopped and self.threads is not None and self.threads.closed
 
     def let_go_of_programs(self, *, cut: bool) -> None:
         """The call is over: what its programs left running goes on, unless the call was cut."""
@@ -179,7 +213,8 @@ class Flight:
     def outcome(self, word: EndedAs) -> InFlight:
         """How it ended, for a receipt."""
         heard = self.heard or Heard()
-        return InFlight(self.ref, word, heard.tokens, heard.estimated, heard.last_byte_at)
+        threads = self.threads.by_itself if word == "in_doubt" and self.threads is not None else None
+        return InFlight(self.ref, word, heard.tokens, heard.estimated, heard.last_byte_at, threads)
 
     @property
     def is_stream(self) -> bool:
@@ -204,6 +239,8 @@ class Flight:
         """What it is doing now, for people."""
         if self.body is not None:
             return self.body.where()
+        if self.threads:
+            return self.threads.where()
         return place_of_task(self.task) if self.task is not None else ""
 
     # --- context.CallContext ------------------------------------------------------------------
@@ -220,8 +257,8 @@ class Flight:
     def in_process_tool(self) -> bool:
         return False
 
-    def begin_program(self) -> str:
-        if self.cutting or self.abandoned:
+    def begin_program(self, *, clean_up: bool = False) -> str:
+        if self.abandoned or self._may_begin_nothing or (self.cutting and not clean_up):
             self.spoiled = True
             raise Stopped("no program is started for a call that has been cut")
         session = self.session
@@ -231,6 +268,16 @@ class Flight:
             guard.open(mark)
         session.in_loop(session.programs.may_be_left)
         return mark
+
+    def pieces(self) -> Pieces | None:
+        by_itself = self.ended and not self.token.stopped and not self.abandoned and not self.beside
+        if by_itself and self.scope is not None:
+            return self.scope.pieces  # it has left something going on
+        return self._own_threads()
+
+    @property
+    def time_left(self) -> float | None:
+        return self.threads.time_left if self.token.stopped and self.threads is not None else None
 
     def use(self, type_: type[Any]) -> Any:
         return self.session.env.use(type_)

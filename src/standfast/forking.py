@@ -7,11 +7,12 @@ from typing import Any
 
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.agent import Agent
-from standfast.codec import JsonSchema, storable, to_json
+from standfast.agents import Agent
+from standfast.codec import JsonSchema, LogRows, storable, to_json
 from standfast.errors import Misuse, NotStorable, WrongState
 from standfast.events import Event
 from standfast.halts import refuse_start
+from standfast.outside import Outside
 from standfast.records import LIVE
 from standfast.rows import CallRow, RunDoc, RunRow, superseded
 from standfast.snapshots import thoughts_in, unpack, with_state
@@ -29,6 +30,7 @@ def fork_run(
     *,
     by: str | None,
     reason: str,
+    checks: Outside,
 ) -> RunRow:
     """Write the fork; held as stale if what it builds on was undone, or belongs to a live run."""
     if source.doc.forgotten:
@@ -42,7 +44,7 @@ def fork_run(
     refuse_start(tx, source.agent, source.doc.labels)
     plan, raw = unpack(found[1])
     if state is not None:
-        raw = _replaced(tx, source, agent, state)
+        raw = _replaced(tx, source, agent, state, checks)
     doc = RunDoc(
         by=by,
         labels=dict(source.doc.labels),
@@ -50,6 +52,7 @@ def fork_run(
         start_digest="",  # no start is the same as a fork
         budget=source.doc.budget,
         plan=plan,
+        stage_ids=dict(source.doc.stage_ids),
         frames=thoughts_in(found[1]).frames,
         branch=True,
         forked_from=source.id,
@@ -72,21 +75,25 @@ def fork_run(
     return row
 
 
-def _replaced(tx: Tx, source: RunRow, agent: Agent[Any, Any] | None, state: Any) -> bytes:
+def _replaced(tx: Tx, source: RunRow, agent: Agent[Any, Any] | None, state: Any, checks: Outside) -> bytes:
     if agent is None:
         contract = tx.contract(source.doc.contract) or {}
         plain = plain_state(state, contract)
         schema: Any = contract.get("state", {})
-        JsonSchema.validate(schema, plain)
+        JsonSchema.fits(checks, schema, plain)
         return to_json(plain)
-    try:
-        typed = state if isinstance(state, agent.state_type) else agent.state_codec.load(storable(state))
-        raw, logs = agent.state_codec.dump_new(typed)
-    except NotStorable as error:
-        raise WrongState(f"the fork's state does not fit {agent.name}: {error.message}", hint=error.hint) from error
+    raw, logs = checks.found(lambda: _typed(agent, state))
     for log, first, bodies in logs:
         tx.append_log(log, first, bodies)
     return raw
+
+
+def _typed(agent: Agent[Any, Any], state: Any) -> tuple[bytes, list[LogRows]]:
+    try:
+        typed = state if isinstance(state, agent.state_type) else agent.state_codec.load(storable(state))
+        return agent.state_codec.dump_new(typed)
+    except NotStorable as error:
+        raise WrongState(f"the fork's state does not fit {agent.name}: {error.message}", hint=error.hint) from error
 
 
 def _trouble(tx: Tx, source: RunRow, step: int) -> str:

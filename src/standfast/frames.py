@@ -237,12 +237,12 @@ class Frames:
         back = await self._below(frame)
         self._show([*self.stack.finish(self._get(frame.id)), *self._back_to(*back)])
 
-    async def abandon(self, which: str, by: str | None, reason: str) -> None:
+    async def abandon(self, which: str, by: str | None, reason: str, way: str = "") -> None:
         """A frame is given up; if it was the active one, the run returns to the one below it, aloud."""
         await self._may_act()
         frame = self._get(which)
         back = await self._below(frame)
-        self._show([*self.stack.abandon(self._get(frame.id), by, reason), *self._back_to(*back)])
+        self._show([*self.stack.abandon(self._get(frame.id), by, reason, way), *self._back_to(*back)])
 
     async def return_to(self, which: str) -> Frame:
         """Go back to a frame by choice; whatever is active is put on hold."""

@@ -19,13 +19,14 @@ from pydantic_core import from_json, to_json
 from standfast.codec import one_line_diff
 from standfast.contained import text_of
 from standfast.context import current_call
+from standfast.differing import line_difference, schema_difference
 from standfast.flight import Flight
 from standfast.records import CallRef, Json
 from standfast.rows import Fact, RunDoc
-from standfast.tool import Call, Tool, unperformed
+from standfast.tools import Call, Tool, unperformed
 
 if TYPE_CHECKING:
-    from standfast.agent import Agent
+    from standfast.agents import Agent
     from standfast.session import Session
 
 
@@ -114,12 +115,14 @@ class Freshness:
                 reading.let_go_of_programs(cut=True)
 
 
-def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:
-    """What has changed in the agent's code that a paused run relies on."""
+def contract_differences(old: Json, agent: Agent[Any, Any], stages: str = "") -> list[str]:
+    """What has changed in the agent's code that a paused run relies on; `stages` is how its plan has, in words."""
     new = agent.contract
+    found: list[str] = []
+    if old.get("state") != new["state"]:
+        found.append(_said("state schema has changed", schema_difference(old.get("state"), new["state"])))
     if old.get("version") != new["version"]:
-        return [f"version: {old.get('version')!r} -> {new['version']!r}"]
-    found = [f"{part} schema has changed" for part in ("state",) if old.get(part) != new[part]]
+        return [f"version: {old.get('version')!r} -> {new['version']!r}", *found, *filter(None, [stages])]
     if new["version"] is not None:
         return found
     old_tools, new_tools = _tools(old), _tools(new)
@@ -128,13 +131,28 @@ def contract_differences(old: Json, agent: Agent[Any, Any]) -> list[str]:
         if now is None:
             found.append(f"tool {name} is gone")
         elif now != tool:
-            parts = [k for k in ("effect", "schema", "result_schema") if now.get(k) != tool.get(k)]
-            found.append(f"tool {name}: {', '.join(parts).replace('_', ' ')} changed")
-    if old.get("plan") != new["plan"]:
-        found.append("the stages have changed")
+            found.append(f"tool {name}: {_tool_difference(tool, now)}")
+    if stages:
+        found.append(stages)
     if old.get("instructions") != new.get("instructions"):
-        found.append("the instructions have changed")
+        before, after = (cast("list[str]", one.get("instruction_lines") or []) for one in (old, new))
+        found.append(_said("the instructions have changed", line_difference(before, after) if before else ""))
     return found
+
+
+def _tool_difference(old: Json, new: Json) -> str:
+    parts: list[str] = []
+    if old.get("effect") != new.get("effect"):
+        parts.append(f"effect changed: {old.get('effect')} -> {new.get('effect')}")
+    for part in ("schema", "result_schema"):
+        if old.get(part) != new.get(part):
+            words = f"{part.replace('_', ' ')} changed"
+            parts.append(_said(words, schema_difference(old.get(part), new.get(part))))
+    return "; ".join(parts) or "changed"
+
+
+def _said(what: str, how: str) -> str:
+    return f"{what}: {how}" if how else what
 
 
 def state_may_differ(old: Json, agent: Agent[Any, Any]) -> bool:

@@ -10,25 +10,28 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from standfast import loops
-from standfast.aside import aside
+from pydantic import JsonValue
+
+from standfast import equal_writes, loops
+from standfast.aside import ahead
 from standfast.builtin_calls import AskCall, ChildCall
 from standfast.children import check_depth, check_driven, insert_child, wait_for_child
 from standfast.commit import Admission
 from standfast.contained import contained, text_of
-from standfast.context import current_call
 from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, Fenced
 from standfast.flight import Flight, Outcome
+from standfast.in_context import in_context
+from standfast.ladder import CODE_GRACE, ladder_of
 from standfast.outliving import late
 from standfast.performed import before_codec
-from standfast.performing import CANCELLED_ITSELF, failure, is_cancelled, perform
+from standfast.performing import CANCELLED_ITSELF, body_context, failure, is_cancelled, perform
 from standfast.questions import question_row, takes_all
 from standfast.records import CallRef, Hold
-from standfast.rows import CallRow
-from standfast.tool import Call, unperformed
+from standfast.rows import CallRow, RunDoc
+from standfast.tools import Call, unperformed
 
 if TYPE_CHECKING:
-    from standfast.agent import Agent
+    from standfast.agents import Agent
     from standfast.codec import Codec
     from standfast.run import Run
     from standfast.session import Session
@@ -67,7 +70,8 @@ class Gate:
         known = s.journal.rows.get(id_) if s.journal.rows else None
         if known is not None and (known.status == "finished" or known.error is not None):
             return self._replayed(call, known)
-        over = self._over_budget(call)
+        same = "" if s.person or s.agent.equal_writes is None else equal_writes.identity(call, key)
+        over = self._over_budget(call) or (self._goes_round(run, call, same) if same else None)
         if over is not None:
             s.ask_stop(*over)
             await scope.park()
@@ -88,12 +92,20 @@ class Gate:
             call = call.tool.parse(known.args)
             if made is not None:
                 made.discard(call)
-        outcome = await self._perform(run, call, id_, known, title or "", why or "")
+        outcome = await self._perform(run, call, id_, known, title or "", why or "", same)
         return self._value(call, id_, outcome)
 
     # --- before admission ---------------------------------------------------------------------
 
-    def _over_budget(self, call: Call[Any]) -> tuple[Hold, str, str] | None:
+    def _goes_round(self, run: Run[Any], call: Call[Any], same: str) -> tuple[Hold, str, JsonValue] | None:
+        """What holds the run if this write was made in the steps before this one already."""
+        s, most = self._s, self._s.agent.equal_writes
+        times = equal_writes.times(s.row.doc.writes, s.row.epoch, run.step, same, heard=bool(run.mail_read))
+        if most is None or times < most:
+            return None
+        return "loop", equal_writes.in_words(call, s.shown(call), times), [call.tool.name, times]
+
+    def _over_budget(self, call: Call[Any]) -> tuple[Hold, str, JsonValue] | None:
         """What holds the run, why, and whose cap it is: this run's or that of one above it."""
         s = self._s
         budget = s.row.doc.budget
@@ -150,7 +162,7 @@ class Gate:
     # --- admission and body -------------------------------------------------------------------
 
     async def _perform(
-        self, run: Run[Any], call: Call[Any], id_: str, known: CallRow | None, title: str, why: str
+        self, run: Run[Any], call: Call[Any], id_: str, known: CallRow | None, title: str, why: str, same: str
     ) -> Outcome:
         s = self._s
         tool = call.tool
@@ -171,7 +183,7 @@ class Gate:
         row = None
         if effects or tool.kind in ("sleep", "child") or known is not None:
             row = self._row(run, call, ref, known, before)
-        flight = await self._admit(run, call, ref, row, known is not None, why)
+        flight = await self._admit(run, call, ref, row, known is not None, why, same=same)
         flight.facts = facts
         if s.env.performed is not None:
             s.env.performed[tool.name] = s.env.performed.get(tool.name, 0) + 1
@@ -190,7 +202,7 @@ class Gate:
         assert read is not None
         beside = Flight(self._s, id_, call, CallRef(id_, tool.name, tool.effect), 0, None)
         try:
-            return before_codec(tool).dump(await aside(beside, lambda: read(**call.args), None))
+            return before_codec(tool).dump(await ahead(beside, lambda: read(**call.args)))
         except Exception as error:
             raise CallFailed(
                 f"what {tool.name} needs for its undo could not be read: {text_of(error)}",
@@ -240,9 +252,8 @@ class Gate:
         flight.task = task
         if s.env.performed is not None:
             s.env.performed[tool.name] = s.env.performed.get(tool.name, 0) + 1
-        token = current_call.set(flight)
         try:
-            result: R = await tool.fn(**call.args)
+            result: R = await in_context(body_context(flight), lambda: tool.fn(**call.args))
             raw, result = tool.round_trip(result)
         except asyncio.CancelledError:
             if is_cancelled(flight):
@@ -252,23 +263,34 @@ class Gate:
         except BaseException as error:  # noqa: BLE001 - the step gets it as CallFailed
             outcome = failure(contained(error, task))
         else:
-            if not flight.abandoned:
+            if not flight.cutting and not flight.abandoned:
                 s.ended(flight, Outcome("finished", raw))
                 return result
             outcome = Outcome("finished", raw)
-        finally:
-            current_call.reset(token)
-        if flight.abandoned:
-            _ = s.own(late(s, flight, outcome))
-            await run.scope.park()
-        s.ended(flight, outcome)
+        await self._see_inline_end(run, flight, outcome)
         raise self._error(id_, outcome.error, outcome.message)
 
     def _inline_cut(self, flight: Flight) -> None:
-        if flight.abandoned:
-            _ = self._s.own(late(self._s, flight, Outcome("cut")))
+        ladder = ladder_of(flight.task)
+        if ladder is not None:
+            ladder.allow(CODE_GRACE)  # from here on it is the step's own code that cleans up
+        self._see_cut(flight, Outcome("cut"))
+
+    def _see_cut(self, flight: Flight, outcome: Outcome) -> None:
+        """An inline body was cut and has ended; its call has not before its threads have."""
+        flight.unwound = True
+        flight.token.stop()
+        flight.cut_threads()
+        if not flight.close():
+            self._s.afterwards(self._see_threads_end(flight, outcome))
+        elif flight.abandoned:
+            self._s.afterwards(late(self._s, flight, outcome))
         else:
-            self._s.ended(flight, Outcome("cut"))
+            self._s.ended(flight, outcome)
+
+    async def _see_threads_end(self, flight: Flight, outcome: Outcome) -> None:
+        await flight.threads_end()
+        self._see_cut(flight, outcome)
 
     async def pass_through(
         self, run: Run[Any], call: Call[Any], ref: CallRef, refuse: Callable[[], Awaitable[None]]
@@ -289,6 +311,7 @@ class Gate:
         update: bool,
         why: str,
         refuse: Callable[[], Awaitable[None]] | None = None,
+        same: str = "",
     ) -> Flight:
         s = self._s
         scope = run.scope
@@ -296,6 +319,8 @@ class Gate:
         if scope.closed or run.number != scope.number or s.shut:
             await park()
         admission = Admission(ref, run.scope, run.number, call.raw, why, row, update)
+        if same or s.row.doc.writes is not None:
+            admission.counted = self._counted(run, call, same, passage=refuse is not None)
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
         s.spent.calls += 1
@@ -335,6 +360,17 @@ class Gate:
         s.began(flight)
         return flight
 
+    def _counted(self, run: Run[Any], call: Call[Any], same: str, *, passage: bool) -> Callable[[RunDoc], None] | None:
+        """What an admission changes in the counts of equal writes: nothing for a model's call or a person's."""
+        epoch, step, heard = self._s.row.epoch, run.step, bool(run.mail_read)
+        if call.tool.kind == "model" or passage or self._s.person:
+            return None
+
+        def change(doc: RunDoc) -> None:
+            doc.writes = equal_writes.admitted(doc.writes, epoch, step, same, heard=heard)
+
+        return change
+
     async def _may_begin(self, flight: Flight, lapses: int) -> None:
         """Last checks between admission and body: was this process silent so long that it may have been replaced?"""
         s = self._s
@@ -354,13 +390,18 @@ class Gate:
         except asyncio.CancelledError:
             self._inline_cut(flight)
             raise
-        if flight.abandoned:
-            _ = s.own(late(s, flight, outcome))
-            await run.scope.park()
-        s.ended(flight, outcome)
+        await self._see_inline_end(run, flight, outcome)
         if s.env.points is not None:
             await s.recorded(flight)
         return outcome
+
+    async def _see_inline_end(self, run: Run[Any], flight: Flight, outcome: Outcome) -> None:
+        """Does not return if the body was cut and ended in its own way: its caller has not seen the cancellation."""
+        if flight.cutting or flight.abandoned:
+            self._see_cut(flight, outcome)
+            await run.scope.park()
+        else:
+            self._s.ended(flight, outcome)
 
     async def _owned(self, run: Run[Any], flight: Flight) -> Outcome:
         s = self._s

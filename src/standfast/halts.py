@@ -12,6 +12,7 @@ from standfast.errors import Halted
 from standfast.events import Event
 from standfast.json_values import is_object
 from standfast.lazily import adapter
+from standfast.names import by_words
 from standfast.records import Moment
 from standfast.rows import HaltDoc, HaltRow, RunRow, Stop
 from standfast.stops import enter, hold
@@ -72,7 +73,7 @@ def refuse_start(tx: Tx, agent: str, labels: Mapping[str, str]) -> None:
 
 def in_words(halt: HaltDoc) -> str:
     """Why, and who says so."""
-    return f"{halt.reason} (by {halt.by or 'somebody'})"
+    return f"{halt.reason} ({by_words(halt.by, halt.by_token, 'somebody')})"
 
 
 # --- the hold ---------------------------------------------------------------------------------------------
@@ -97,7 +98,9 @@ def _named(row: RunRow, halts: Mapping[str, str], now: float) -> None:
     hold(row, "halted", now, "; ".join(halts.values()), {"halts": {**halts}, "step": halted_since_step(row)})
 
 
-def halt_run(row: RunRow, halts: Sequence[HaltDoc], now: float, asked: Moment | None = None) -> list[Event]:
+def halt_run(
+    row: RunRow, halts: Sequence[HaltDoc], now: float, asked: Moment | None = None, accepted: float | None = None
+) -> list[Event]:
     """Hold a run that is not being cancelled: the gate closes at this commit. What held it before still does."""
     known = halts_of(row)
     new = [halt for halt in halts if halt.id not in known]
@@ -110,15 +113,26 @@ def halt_run(row: RunRow, halts: Sequence[HaltDoc], now: float, asked: Moment | 
         row.doc.stop = Stop(
             "pause",
             now if asked is None else asked.at,
-            now,
+            now if accepted is None else accepted,
             by=first.by,
             reason=first.reason,
+            route=first.route,
+            by_token=first.by_token,
             trigger="operator",
             in_flight=in_flight,
         )
         enter(row, "paused" if row.status == "queued" else "pausing", now)
     return [
-        ev.RunHalted(halt=halt.id, by=halt.by, reason=halt.reason, asked=asked, in_flight=in_flight, status=row.status)
+        ev.RunHalted(
+            halt=halt.id,
+            by=halt.by,
+            route=halt.route,
+            by_token=halt.by_token,
+            reason=halt.reason,
+            asked=asked,
+            in_flight=in_flight,
+            status=row.status,
+        )
         for halt in new
     ]
 

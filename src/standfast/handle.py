@@ -14,7 +14,9 @@ from standfast.codec import from_json
 from standfast.control import Ask
 from standfast.editing import edited
 from standfast.errors import Misuse
+from standfast.log_places import LogRows
 from standfast.machine import UserVerb
+from standfast.outside import Outside
 from standfast.person_calls import performed_by_person
 from standfast.records import (
     Answer,
@@ -25,6 +27,7 @@ from standfast.records import (
     Happened,
     Json,
     Mark,
+    Mode,
     Need,
     NotHappened,
     Trigger,
@@ -32,7 +35,8 @@ from standfast.records import (
     When,
 )
 from standfast.rows import RunRow
-from standfast.tool import Call
+from standfast.tools import Call
+from standfast.unwritten import Unwritten, not_recorded
 from standfast.watched import Watched
 
 if TYPE_CHECKING:
@@ -59,7 +63,7 @@ class Handle(Watched[R]):
         trigger: Trigger = "api",
     ) -> Answer:
         """No further call begins from now on; held at once, or `pausing` until an effect in flight has ended."""
-        return await self._verb("pause", verbs.pause, by, reason, request_id, if_seq, trigger)
+        return await self._verb("pause", verbs.pause, by, reason, request_id, if_seq, trigger, stops="pause")
 
     async def resume(
         self,
@@ -132,7 +136,8 @@ class Handle(Watched[R]):
         `suspicious` marks the transcript where the run was speaking, or at the place that somebody had read.
         """
         act = verbs.cancel(undo, soft, self._runs.is_dead, suspicious)
-        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger, what=[undo, soft])
+        mode: Mode = "soft" if soft else "cancel"
+        return await self._verb("cancel", act, by, reason, request_id, if_seq, trigger, what=[undo, soft], stops=mode)
 
     async def edit(
         self,
@@ -146,11 +151,13 @@ class Handle(Watched[R]):
         """Change the state of a paused run by a JSON Merge Patch; validated before anything is written."""
         row = self._row()
         agent = self._runs.agents.get(row.agent)
+        checks = Outside()
 
         def act(tx: Tx, run: RunRow, ask: Ask) -> Answer:
-            return verbs.edit(lambda contract, old, base: edited(patch, agent, tx.read_log, contract, old, base))(
-                tx, run, ask
-            )
+            def new(contract: Json, old: bytes, base: bytes) -> tuple[bytes, str, list[LogRows]]:
+                return edited(patch, agent, tx.read_log, contract, old, base, checks)
+
+            return verbs.edit(new)(tx, run, ask)
 
         return await self._verb("edit", act, by, reason, request_id, if_seq, what=patch)
 
@@ -225,6 +232,30 @@ class Handle(Watched[R]):
         act = verbs.answer(call_id, value)
         return await self._verb("answer", act, by, reason, request_id, if_seq, what=[call_id, value])
 
+    async def resend(
+        self,
+        mail: str,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Send a redirect that was not read again, to the next step; `mail` is the id of the need."""
+        return await self._verb("resend", verbs.resend(mail), by, reason, request_id, if_seq, what=mail)
+
+    async def drop(
+        self,
+        mail: str,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        request_id: str | None = None,
+        if_seq: int | None = None,
+    ) -> Answer:
+        """Give a redirect that was not read back to its sender: it counts no longer."""
+        return await self._verb("drop", verbs.drop(mail), by, reason, request_id, if_seq, what=mail)
+
     async def abandon(
         self,
         frame: str,
@@ -261,7 +292,7 @@ class Handle(Watched[R]):
         trigger: Trigger = "api",
     ) -> Answer:
         """Stop the run as by a pause, and hold it for a person who acts in it until `hand_back()`."""
-        return await self._verb("take_over", verbs.take_over, by, reason, request_id, if_seq, trigger)
+        return await self._verb("take_over", verbs.take_over, by, reason, request_id, if_seq, trigger, stops="pause")
 
     async def hand_back(
         self,
@@ -341,6 +372,7 @@ class Handle(Watched[R]):
         if_seq: int | None,
         trigger: Trigger = "api",
         what: object = None,
+        stops: Mode | None = None,
     ) -> Answer:
         since = moment(self._runs.clock.now())
         asked = "" if request_id is None else control.what_is_asked(by, reason, what)
@@ -358,7 +390,10 @@ class Handle(Watched[R]):
         def carried_out(tx: Tx) -> Answer:
             return control.carry_out(tx, self.id, verb, ask, act)
 
-        return await self._runs.control(control.by_route(self.route, carried_out))
+        routed = control.by_route(self.route, carried_out)
+        if stops is None:
+            return await self._runs.control(routed)
+        return await self._runs.control(routed, "control", Unwritten(stops, not_recorded(), self.id, verb=verb))
 
     # --- time travel ----------------------------------------------------------------------------------
 

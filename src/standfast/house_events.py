@@ -19,6 +19,7 @@ class _HouseEvent:
     at: float = 0.0
     by: str | None = None  # who did it: a person, a token's name, a program
     route: str = ""  # by which way: a path of the server, a command, a socket
+    by_token: str = ""  # the token that a server was shown for it; empty: `by` is what they called themselves
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,8 +103,28 @@ class RunForgotten(_HouseEvent):
     reason: str = ""
 
 
+@dataclass(slots=True, kw_only=True)
+class KeyChanged(_HouseEvent):
+    """From here on another key signs for the store; the old one vouches for it, and it for the old one."""
+
+    type: Literal["key_changed"] = "key_changed"
+    old: str  # public keys, in hex
+    new: str
+    reason: str = ""
+    old_signature: str = ""  # empty: the old key was lost, and nobody vouches for the new one
+    new_signature: str = ""
+
+
 HouseEvent: TypeAlias = Annotated[
-    AttemptRefused | TokenMade | TokenRevoked | HaltSet | HaltLifted | EvidenceViewed | EvidenceTaken | RunForgotten,
+    AttemptRefused
+    | TokenMade
+    | TokenRevoked
+    | HaltSet
+    | HaltLifted
+    | EvidenceViewed
+    | EvidenceTaken
+    | RunForgotten
+    | KeyChanged,
     Field(discriminator="type"),
 ]
 """One event of the record of the house."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Container, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from standfast.events import TextDelta
 
@@ -42,7 +42,8 @@ class Waiter:
         if threading.get_ident() == self._thread:
             self._wake()
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake)
+            with suppress(RuntimeError):  # it was closed since: who waited there waits no longer
+                self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
         self._poked = True
@@ -71,7 +72,7 @@ class Hub:
 
     def watches_others(self, but: Container[str]) -> bool:
         """Does anybody wait for a run that is not in `but`?"""
-        return any(run is None or run not in but for run in list(self._waiters))
+        return any(run is None or run not in but for run, _ in self._all())
 
     @contextmanager
     def waiting(self, run: str | None, *, steps: bool = False) -> Generator[Waiter, None, None]:
@@ -105,7 +106,7 @@ class Hub:
 
     def poke_all(self, but: Container[str] = ()) -> None:
         """Somebody has written something; runs in `but` are known to this process anyway."""
-        for run, waiters in list(self._waiters.items()):
+        for run, waiters in self._all():
             if run is None or run not in but:
                 for waiter in waiters:
                     waiter.poke()
@@ -119,6 +120,11 @@ class Hub:
                 if len(waiter.deltas) < LIVE_BACKLOG:
                     waiter.deltas.append(delta)
                 waiter.poke()
+
+    def _all(self) -> list[tuple[str | None, tuple[Waiter, ...]]]:
+        """Under the lock: even a copy of a dict walks it, and readers come and go in other threads."""
+        with self._lock:
+            return list(self._waiters.items())
 
     def _of(self, run: str) -> tuple[Waiter, ...]:
         waiters = self._waiters

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from standfast.errors import KeyReused
 from standfast.records import Interruption
 from standfast.rows import CallRow
-from standfast.tool import Call
+from standfast.tools import Call
 
 
 class Journal:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from standfast.plan import Plan
 from standfast.records import PlanStatus
 from standfast.replies import ToolCall
-from standfast.tool import tool
+from standfast.tools import tool
 
 PLAN_WORDS = "If the task takes several steps, keep a plan with update_plan: people watch it, and may change it."
 

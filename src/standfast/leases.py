@@ -17,6 +17,7 @@ from standfast.clock import boot_id
 from standfast.rows import LeaseRow
 
 LEASE_SECONDS = 10.0
+UNKNOWN = "?"  # when a process was started, where nobody could look
 
 
 class Lease:
@@ -91,7 +92,8 @@ def proven_dead(lease: LeaseRow) -> bool:
     """Does the system say that this process no longer exists? Unknown on another machine: False."""
     if not lease.boot or lease.boot != boot_id():
         return False
-    return start_time(lease.pid) != lease.started
+    started = start_time(lease.pid)
+    return UNKNOWN not in (started, lease.started) and started != lease.started
 
 
 def left_behind(lease: LeaseRow) -> bool:
@@ -99,13 +101,19 @@ def left_behind(lease: LeaseRow) -> bool:
 
     For stores that only one machine can use, such as a SQLite file with a write-ahead log.
     """
-    return proven_dead(lease) or lease.boot.partition("/")[0] != boot_id().partition("/")[0]
+    here = boot_id().partition("/")[0]
+    return proven_dead(lease) or (here != "" and lease.boot.partition("/")[0] != here)
 
 
 def start_time(pid: int) -> str:
-    """When a process was started, as the system counts; empty if there is none (or it is a zombie)."""
+    """When a process was started, as the system counts; empty if there is none (or it is a zombie).
+
+    UNKNOWN if nobody can look: a process without descriptors left must not take all others for dead.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
+    except OSError:
+        return UNKNOWN
     return "" if fields[0] in "ZX" else fields[19]

@@ -15,15 +15,16 @@ from pydantic_core import from_json, to_json
 
 from standfast import arguments
 from standfast.abc import Model
-from standfast.agent import Agent, Migrate
+from standfast.agents import Agent, Migrate
 from standfast.chat import AskedTool, Chat
 from standfast.dialects import assistant_message, tool_result, user_message
+from standfast.equal_writes import DEFAULT as EQUAL_WRITES
 from standfast.errors import Misuse, NoAnswer
 from standfast.final_answer import Answer, FinalAnswer
 from standfast.keeping_plan import PLAN_WORDS, UPDATE_PLAN, keep_plan
 from standfast.llm_frames import answer as answer_message
 from standfast.llm_frames import begin_task, end_task, go_back, keep_in_step, on_message, take_up, tell_orders
-from standfast.records import Budget, Done
+from standfast.records import Budget, Done, Json
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
 from standfast.tool_use import WHY_CHARACTERS, ToolUse
@@ -55,6 +56,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         max_frames: int = ...,
         frame_expiry: float = ...,
         max_held_tokens: int | None = ...,
+        equal_writes: int | None = ...,
         plan: bool = ...,
         version: str | None = ...,
         migrate: Migrate | None = ...,
@@ -77,6 +79,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         max_frames: int = ...,
         frame_expiry: float = ...,
         max_held_tokens: int | None = ...,
+        equal_writes: int | None = ...,
         plan: bool = ...,
         version: str | None = ...,
         migrate: Migrate | None = ...,
@@ -98,6 +101,7 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         max_frames: int = 4,
         frame_expiry: float = 1800.0,
         max_held_tokens: int | None = None,
+        equal_writes: int | None = EQUAL_WRITES,
         plan: bool = True,
         version: str | None = None,
         migrate: Migrate | None = None,
@@ -142,7 +146,13 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             max_frames=max_frames,
             frame_expiry=frame_expiry,
             max_held_tokens=max_held_tokens,
+            equal_writes=equal_writes,
         )
+
+    @property
+    def schema_for_models(self) -> Json:
+        text: Json = {"type": "string", "description": "what is to be done, in full"}
+        return {"type": "object", "properties": {self.text_field: text}, "required": [self.text_field]}
 
     def with_model(self, model: Model) -> LLMAgent[R]:
         """The same agent, thinking with another model: a test's, say."""

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from standfast.agent import Agent, as_agent
+from standfast.agents import Agent, as_agent
 from standfast.errors import Misuse
 
 

@@ -19,6 +19,8 @@ UserVerb = Literal[
     "step_once",
     "redirect",
     "message",
+    "resend",
+    "drop",
     "abandon",
     "return_to",
     "edit",
@@ -59,8 +61,15 @@ def _stay(verb: Verb, statuses: tuple[Status, ...], who: tuple[str, ...], note: 
     return tuple(Transition((status,), verb, (status,), who, note) for status in statuses)
 
 
+def _while_it_lives(verbs: tuple[UserVerb, ...], note: str) -> tuple[Transition, ...]:
+    """What a person may say to a run that is not being cancelled, and that changes nothing of its status."""
+    said_to: tuple[Status, ...] = ("queued", "running", "pausing", "paused")
+    return tuple(row for verb in verbs for row in _stay(verb, said_to, ("user",), note))
+
+
 _ANSWERING: Final[tuple[UserVerb, ...]] = ("resolve", "approve", "deny", "answer")
 _MAIL: Final[tuple[UserVerb, ...]] = ("redirect", "message")
+_UNREAD: Final[tuple[UserVerb, ...]] = ("resend", "drop")  # a redirect that a step has ended without reading
 _FRAMES: Final[tuple[UserVerb, ...]] = ("abandon", "return_to")
 _CANCELLERS: Final = ("user", "parent", "operator", "deadline", "budget")
 _HALTERS: Final = ("operator", "driver")  # a driver whose claim finds a halt
@@ -124,16 +133,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         )
         for verb in ("rewind", "redirect")
     ),
-    *(
-        row
-        for verb in _MAIL
-        for row in _stay(verb, ("queued", "running", "pausing", "paused"), ("user",), 'mail; "now" raises the attempt')
-    ),
-    *(
-        row
-        for verb in _FRAMES
-        for row in _stay(verb, ("queued", "running", "pausing", "paused"), ("user",), "an order for the next step")
-    ),
+    *_while_it_lives(_MAIL, 'mail; "now" raises the attempt'),
+    *_while_it_lives(_UNREAD, "a redirect that was not read"),
+    Transition(("paused",), "resend", ("queued",), ("user",), "mail ends the waiting hold"),
+    *_while_it_lives(_FRAMES, "an order for the next step"),
     *(Transition(("paused",), verb, ("queued",), ("user",), "mail ends the waiting hold") for verb in _MAIL + _FRAMES),
     *(Transition(("paused",), verb, ("queued",), ("user",), "holds cleared") for verb in ("resume", "step_once")),
     Transition(("paused",), "edit", ("paused",), ("user",), "version+1, event; the step is set back"),
@@ -263,6 +266,24 @@ ANSWERS: Final[dict[tuple[UserVerb, Status], Rule]] = {
         running=_accept('mail; "now": attempt+1', "running"),
         pausing=_accept("mail", "pausing"),
         paused=_accept("mail; queued if it only waited for mail", "paused", "queued"),
+        cancelling=_TOO_LATE,
+        ended=_TOO_LATE,
+    ),
+    **_row(
+        ("resend",),
+        queued=_accept("sent to the next step, if it was not read", "queued"),
+        running=_accept("sent to the next step, if it was not read", "running"),
+        pausing=_accept("sent to the next step, if it was not read", "pausing"),
+        paused=_accept("sent to the next step, if it was not read; queued if it only waited", "paused", "queued"),
+        cancelling=_TOO_LATE,
+        ended=_TOO_LATE,
+    ),
+    **_row(
+        ("drop",),
+        queued=_accept("returned, if it was not read", "queued"),
+        running=_accept("returned, if it was not read", "running"),
+        pausing=_accept("returned, if it was not read", "pausing"),
+        paused=_accept("returned, if it was not read", "paused"),
         cancelling=_TOO_LATE,
         ended=_TOO_LATE,
     ),

@@ -30,6 +30,11 @@ def plain(text: object) -> str:
     return ODD.sub(named, str(text))
 
 
+def one_line(text: object) -> str:
+    """The same, and no line break or tab in it makes a line or a column of its own."""
+    return plain(text).replace("\t", "[U+0009 control]").replace("\n", "[U+000A control]")
+
+
 def for_terminal(text: str) -> str:
     """Text for a terminal: nothing in it steers, and whatever comes after a line break is set in."""
     return STEERING.sub(named, text.replace("\r\n", "\n")).replace("\n", "\n    ")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from standfast import events as ev
 from standfast.rows import Frame, order_of
+from standfast.ways import way_back
 
 if TYPE_CHECKING:
     from standfast.run import Run
@@ -26,9 +27,11 @@ async def carry_out_orders(session: Session, run: Run[Any], *, last: bool) -> No
             if not last:
                 continue  # this step may be about to open it again
             text = f"{order['frame']} is not open any more"
-            session.note(ev.VerbNoted(verb=str(order["order"]), by=mail.by, text=text))
+            session.note(
+                ev.VerbNoted(verb=str(order["order"]), by=mail.by, route=mail.route, by_token=mail.by_token, text=text)
+            )
         elif order["order"] == "abandon":
-            await run.thoughts.abandon(frame.id, mail.by, str(order["reason"]))
+            await run.thoughts.abandon(frame.id, mail.by, str(order["reason"]), way_back(mail.route, mail.by_token))
             run.abandoned = (*run.abandoned, (frame, str(order["reason"])))
         else:
             await run.thoughts.return_to(frame.id)

@@ -15,9 +15,10 @@ from uuid import uuid4
 from standfast.codec import to_json
 from standfast.errors import RequestRefused
 from standfast.flight import Body, Flight, Outcome
+from standfast.ladder import ladder_of
 from standfast.outliving import late
 from standfast.records import CallRef, Json
-from standfast.tool import Call, Tool, unperformed
+from standfast.tools import Call, Tool, unperformed
 
 if TYPE_CHECKING:
     from standfast.run import Run
@@ -56,6 +57,8 @@ class Door:
         async def refuse() -> None:
             if run.number == run.scope.number:
                 run.scope.spoil()
+            if ladder_of(task) is not None:
+                s.refused_in_clean_up(name)
             await asyncio.sleep(PAUSE_BEFORE_REFUSAL)
             raise self._refusal(name)
 
@@ -98,7 +101,7 @@ def end(flight: Flight, outcome: Outcome) -> None:
 def _end(flight: Flight, outcome: Outcome) -> None:
     s = flight.session
     if flight.abandoned:
-        _ = s.own(late(s, flight, outcome))
+        s.afterwards(late(s, flight, outcome))
     elif not flight.ended:
         s.ended(flight, outcome)
 

@@ -13,7 +13,7 @@ from standfast.errors import NotStorable
 from standfast.flight import Flight
 from standfast.records import CallRef, Happened, NotHappened, Performed
 from standfast.rows import CallRow
-from standfast.tool import Call, Tool
+from standfast.tools import Call, Tool
 
 if TYPE_CHECKING:
     from standfast.session import Session

@@ -16,10 +16,12 @@ from standfast.contained import contain, contained, text_of
 from standfast.context import Stopped, current_call
 from standfast.errors import NotPerformed, NotStorable, StandfastError
 from standfast.flight import Flight, Outcome
+from standfast.in_context import in_context
+from standfast.ladder import INSISTING, cut_task
 from standfast.odd_text import mended
 from standfast.outliving import leave_timed_out
 from standfast.scope import current_attempt
-from standfast.tool import unperformed
+from standfast.tools import unperformed
 
 if TYPE_CHECKING:
     from standfast.session import Session
@@ -38,7 +40,9 @@ async def perform(session: Session, flight: Flight) -> Outcome:
             return outcome
         await session.env.clock.back_off(FIRST_RETRY * 2**tries)
         tries += 1
-        flight.token, flight.task, flight.body = Token(), None, None  # the last try may have been cut for its time
+        if flight.token.stopped:  # the last try was cut for its time, and with it what it had begun
+            flight.token, flight.threads = Token(), None
+        flight.task, flight.body = None, None
 
 
 async def _try(session: Session, flight: Flight) -> Outcome:
@@ -59,17 +63,14 @@ async def _in_its_place(session: Session, flight: Flight) -> Outcome:
 
 async def _inline(flight: Flight) -> Outcome:
     """In the caller's own task: for calls that may be cut together with their caller."""
-    token = current_call.set(flight)
     try:
-        value = await flight.call.tool.fn(**flight.call.args)
+        value = await in_context(body_context(flight), lambda: flight.call.tool.fn(**flight.call.args))
     except asyncio.CancelledError:
         if is_cancelled(flight):
             raise
         return CANCELLED_ITSELF
     except BaseException as error:  # noqa: BLE001 - the step gets it as CallFailed
         return failure(contained(error, flight.task))
-    finally:
-        current_call.reset(token)
     return success(flight, value)
 
 
@@ -87,10 +88,10 @@ async def _in_task(session: Session, flight: Flight) -> Outcome:
     task = session.env.loop.create_task(body(), name=f"standfast {flight.id}", context=body_context(flight))
     attempt = session.attempt
     if attempt is not None:
-        attempt.spawned.discard(task)  # cut by the call's own rules, not with the step
+        attempt.disown(task)  # cut by the call's own rules, not with the step
     flight.task = task
     if flight.cutting:
-        task.cancel()
+        cut_task(task, flight.call.tool.grace)
 
     def ending() -> Outcome:
         if task.cancelled():
@@ -109,6 +110,7 @@ async def _in_thread(session: Session, flight: Flight) -> Outcome:
         name=f"standfast {flight.id}",
         context=body_context(flight),
         token=flight.token,
+        grace=flight.call.tool.grace,
     )
     flight.body = body
     if flight.cutting:
@@ -165,7 +167,7 @@ async def _end_of(
     """Wait for a body; when its time is up it is cut, and left behind if it goes on."""
     timeout = flight.call.tool.timeout
     if timeout is None:
-        await asyncio.wait({body})
+        await _wholly(flight, body)
         return ending()
     alarm = asyncio.ensure_future(session.env.clock.sleep(timeout))
     try:
@@ -173,16 +175,24 @@ async def _end_of(
     finally:
         alarm.cancel()
     if body.done() or flight.cutting:
-        await asyncio.wait({body})
+        await _wholly(flight, body)
         return ending()
     flight.cut()
-    await asyncio.wait({body}, timeout=flight.call.tool.grace)
+    whole = session.own(_wholly(flight, body))
+    await asyncio.wait({whole}, timeout=flight.call.tool.grace + INSISTING)
     flight.cutting = False
-    if not body.done():
-        leave_timed_out(session, flight, body, ending)
+    if not whole.done():
+        leave_timed_out(session, flight, whole, ending)
     elif not body.cancelled():
         body.exception()  # it has been told; nothing is left to raise
     return Outcome("timed_out", error="CallTimedOut", message=f"no end after {timeout} s")
+
+
+async def _wholly(flight: Flight, body: asyncio.Future[Any]) -> None:
+    """Until a body has ended, and if it was cut its threads too."""
+    await asyncio.wait({body})
+    if flight.token.stopped:
+        await flight.threads_end()
 
 
 def body_context(flight: Flight) -> contextvars.Context:

@@ -16,7 +16,7 @@ from standfast.control import Ask
 from standfast.errors import CallDenied, CallFailed, CallTimedOut, Misuse
 from standfast.records import ENDED, Accepted, Json, Refused
 from standfast.rows import RunRow
-from standfast.tool import Call
+from standfast.tools import Call
 
 if TYPE_CHECKING:
     from standfast.runtime import Runtime

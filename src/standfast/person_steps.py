@@ -18,11 +18,13 @@ from standfast.commit import Boundary
 from standfast.contained import contained
 from standfast.errors import CallFailed, StandfastError
 from standfast.events import Event
-from standfast.records import Json
+from standfast.leftovers import end_leftovers
+from standfast.names import name_words
+from standfast.records import Json, Residue
 from standfast.rows import PersonCall, RunRow, SetAside
 from standfast.stepping import Turn, told
-from standfast.stops import enter
-from standfast.tool import Tool, unperformed
+from standfast.stops import enter, left_running
+from standfast.tools import Tool, unperformed
 
 if TYPE_CHECKING:
     from standfast.run import Run
@@ -38,7 +40,15 @@ async def perform_for_person(session: Session, scope: Attempt, run: Run[Any], sn
     person = session.row.doc.person
     assert person is not None
     acted = ev.PersonActed(
-        order=person.id, by=person.by, step=run.step, tool=person.tool, args=person.args, call="", attempt=scope.number
+        order=person.id,
+        by=person.by,
+        route=person.route,
+        by_token=person.by_token,
+        step=run.step,
+        tool=person.tool,
+        args=person.args,
+        call="",
+        attempt=scope.number,
     )
     try:
         tool = session.agent.tool(person.tool)
@@ -59,6 +69,7 @@ async def perform_for_person(session: Session, scope: Attempt, run: Run[Any], sn
     if scope.broken:
         return Turn("held")
     run.number = 0
+    await end_leftovers(session, scope, rests=True)
     acted.call = next(iter(session.journal.asked), "")
     boundary = Boundary(scope, scope.number, run.step, snapshot, [], [person.id])
     return Turn("performed", boundary, acted)
@@ -72,7 +83,9 @@ async def _result(session: Session, run: Run[Any], tool: Tool[..., Any], person:
     return result
 
 
-def take_person_boundary(tx: Tx, row: RunRow, boundary: Boundary, acted: ev.PersonActed) -> list[Event]:
+def take_person_boundary(
+    tx: Tx, row: RunRow, boundary: Boundary, acted: ev.PersonActed, programs: list[Residue]
+) -> list[Event]:
     """The end of a person's step: what the agent's own step had done so far belongs to the step after it."""
     doc = row.doc
     events: list[Event] = [ev.StepFinished(step=boundary.step, attempt=boundary.attempt), acted]
@@ -93,11 +106,14 @@ def take_person_boundary(tx: Tx, row: RunRow, boundary: Boundary, acted: ev.Pers
     if doc.taken is not None:
         doc.taken.performed = [*doc.taken.performed, _for_the_agent(acted)]
     if row.status == "running":
-        changed = "; ".join(filter(None, [doc.changed, f"{acted.by or 'a person'} performed {acted.tool}"]))
+        changed = "; ".join(
+            filter(None, [doc.changed, f"{name_words(acted.by, acted.by_token, 'a person')} performed {acted.tool}"])
+        )
         doc.stop = None
         enter(row, "paused", tx.now)
         doc.changed = changed
-        events.append(ev.RunPaused(holds=list(doc.holds), text=f"{acted.tool} was performed"))
+        left = [one.what for one in (*left_running(tx, row), *programs)]
+        events.append(ev.RunPaused(holds=list(doc.holds), text=f"{acted.tool} was performed", residue=left))
     return events
 
 

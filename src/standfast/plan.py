@@ -14,12 +14,13 @@ from standfast.records import PlanItem, PlanStatus
 class Plan:
     """The plan as a step sees and changes it; restored with the state when the step is set back."""
 
-    __slots__ = ("_step", "changed", "items")
+    __slots__ = ("_step", "begun_with", "changed", "items")
 
     def __init__(self, items: list[PlanItem], step: int) -> None:
         self.items = items
         self._step = step
         self.changed = False  # since people last saw it
+        self.begun_with = self.upcoming  # what a redirect of this step is about
 
     def next(self) -> Plan:
         """The same plan for the next step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from standfast import events as ev
 from standfast.abc import Tx
@@ -11,14 +11,19 @@ from standfast.contained import contain
 from standfast.errors import StoreDamaged, WrongState
 from standfast.events import Event
 from standfast.freshness import contract_differences, state_may_differ
+from standfast.given_up import give_up_stage
 from standfast.performed import probe
 from standfast.records import Happened, Json, NotHappened
 from standfast.rows import CallRow, RunRow
 from standfast.snapshots import unpack, with_state
+from standfast.stage_plan import names_in
 from standfast.stops import enter, hold
 
+_AGAIN = "it has changed again since that was accepted: "
+_NOT_HERE = "its code is not here: name it in @agent(..., tools=[{}])"
+
 if TYPE_CHECKING:
-    from standfast.agent import Agent
+    from standfast.agents import Agent
     from standfast.session import Session
 
 
@@ -50,6 +55,7 @@ class Preparing:
             still = any(c.status in ("in_doubt", "check") for c in open_calls)
             if row.doc.target is not None or (not stale and not still):
                 return None, [], None  # settled meanwhile, by a person or a late result; or left behind by a rewind
+            row.doc.accept_stale, row.doc.stale_shown = False, ""
             if stale:
                 hold(row, "stale", tx.now, "; ".join(stale), back)
             if still:
@@ -80,10 +86,17 @@ class Preparing:
             _, raw = unpack(snapshot)
             state = await contain(lambda: _migrated(agent, s.agent_json(raw)))
             new, logs = agent.state_codec.dump_new(agent.state_codec.accept(state))
-            why = "; ".join(contract_differences(old, agent)) or "the state is older than the code"
+            why = "; ".join(self._differences(old, snapshot)) or "the state is older than the code"
             await self._adopt(with_state(snapshot, new), logs, f"migrated: {why}")
-        elif not same and not contract_differences(old, agent):
+        elif not same and not self._differences(old, snapshot):
             await self._adopt(None)
+
+    def _differences(self, old: Json, snapshot: bytes) -> list[str]:
+        """How the code differs from that contract, as far as this run relies on it."""
+        doc, before = self.s.row.doc, _stages(old)
+        known = {**names_in(before), **doc.stage_ids}
+        stages = self.s.agent.plan_difference(before, unpack(snapshot)[0], doc.plan, known)
+        return contract_differences(old, self.s.agent, stages)
 
     def _seen(self) -> tuple[Json, bytes]:
         """The contract that the run was left with, and its snapshot."""
@@ -108,12 +121,16 @@ class Preparing:
         agent = self.s.agent
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
+            names = names_in(_stages(tx.contract(row.doc.contract) or {}))
+            row.doc.stage_ids = {**names, **row.doc.stage_ids}
             tx.put_contract(agent.contract_id, agent.name, agent.contract)
             row.doc.contract = agent.contract_id
             row.doc.set_back = row.doc.set_back or state is not None
             for name, first, bodies in logs:
                 tx.append_log(name, first, bodies)
-            return None, [ev.VerbNoted(verb="adopt", by=None, text=note or "the code is compatible")], state
+            given_up, snapshot = give_up_stage(tx, row, agent, state)
+            noted = ev.VerbNoted(verb="adopt", by=None, text=note or "the code is compatible")
+            return None, [noted, *given_up], snapshot
 
         await self.s.write(act)
 
@@ -123,12 +140,15 @@ class Preparing:
         differences: list[str] = []
         back = s.row.step
         if s.row.doc.contract != s.agent.contract_id:
-            differences += contract_differences(self._seen()[0], s.agent)
+            differences += self._differences(*self._seen())
         if s.row.attempt > 1:
             for text, step in await s.freshness.stale():
                 differences.append(text)
                 back = min(back, step)
         if s.row.doc.accept_stale:
+            shown = s.row.doc.stale_shown.removeprefix(_AGAIN)  # nothing: it was accepted beforehand, whatever it is
+            if shown and differences and shown != "; ".join(differences):
+                return [f"{_AGAIN}{differences[0]}", *differences[1:]], back
             await self._accept_stale(differences)
             return [], back
         return differences, back
@@ -146,7 +166,7 @@ class Preparing:
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             del tx
-            row.doc.accept_stale = False
+            row.doc.accept_stale, row.doc.stale_shown = False, ""
             return None, [ev.VerbNoted(verb="accept_stale", by=None, text=text or "nothing had changed")], None
 
         await s.write(act)
@@ -160,7 +180,7 @@ class Preparing:
             if row.status not in ("in_doubt", "check") or row.person != self._person:
                 continue
             tool = s.tool_of(row)
-            answer = "its code is not here" if tool is None else await probe(tool, row, s)
+            answer = _NOT_HERE.format(row.tool) if tool is None else await probe(tool, row, s)
             if isinstance(answer, NotHappened) and await s.may_still_happen(row):
                 answer = "its old driver, or a program of it, may still be alive"
             if isinstance(answer, str):
@@ -190,6 +210,11 @@ class Preparing:
             return True, [ev.CallResolved(call=call.id, decision=decision, by=None, reason="its probe")], None
 
         return await self.s.write(act)
+
+
+def _stages(contract: Json) -> list[tuple[str, str]]:
+    """The stages that a contract names."""
+    return [(id_, title) for id_, title in cast("list[tuple[str, str]]", contract.get("plan") or [])]
 
 
 async def _migrated(agent: Agent[Any, Any], old: Any) -> Any:

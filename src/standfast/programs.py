@@ -22,6 +22,7 @@ class Programs:
         self._s = session
         self._cut: dict[str, bool] = {}  # marks of calls that were cut; is the call over?
         self._sweeping: asyncio.Task[Any] | None = None
+        self._of_steps: set[str] = set()  # marks of steps whose own code has started programs
 
     @property
     def mark(self) -> str:
@@ -32,6 +33,26 @@ class Programs:
         """One is about to start: whoever stops this run looks for what is left of it."""
         if not self._s.row.doc.programs and self._s.row.status in LIVE:
             self._s.change(_some)
+
+    def begin_in_step(self) -> str:
+        """The step's own code is about to start one: its mark; from any thread."""
+        s = self._s
+        mark = marks.step_mark(self.mark, s.step, s.env.lease.id)
+        if mark not in self._of_steps:
+            self._of_steps.add(mark)
+            guard.open(mark)
+        s.in_loop(self.may_be_left)
+        return mark
+
+    def step_ended(self) -> None:
+        """By itself: what its code left running goes on."""
+        while self._of_steps:
+            guard.close(self._of_steps.pop())
+
+    def step_cut(self) -> None:
+        """What its code has started ends with it."""
+        while self._of_steps:
+            self.sweep(self._of_steps.pop(), over=True)
 
     def sweep(self, mark: str, *, over: bool = False) -> None:
         """End what the programs of a call that was cut left in the background; one look for all that are cut now."""

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from standfast.builtin_calls import AskCall
 from standfast.rows import CallRow
-from standfast.tool import Call
+from standfast.tools import Call
 
 if TYPE_CHECKING:
     from standfast.session import Session

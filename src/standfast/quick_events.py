@@ -7,14 +7,16 @@ fields that have their default value are left out.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 from pydantic_core import to_json
 
+from standfast.events import Event
 from standfast.records import CallRef
 
 
 class Quick:
-    """Something of a step that writes its own event."""
+    """Something of a step that writes its own event, without secrets since its commit was sealed."""
 
     __slots__ = ()
 
@@ -22,6 +24,16 @@ class Quick:
     def json(self, seq: int, at: bytes) -> bytes:
         """The event, with its number and its time (which is JSON already)."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """An event whose secrets were taken out when its commit was sealed: it is written as it is.
+
+    One that is made inside the transaction is not sealed, and the store looks at it.
+    """
+
+    event: Event
 
 
 def call_started(seq: int, at: bytes, ref: CallRef, args: bytes, attempt: int, why: str) -> bytes:

@@ -18,6 +18,7 @@ B = TypeVar("B")
 Effect = Literal["read", "idempotent", "write", "irreversible"]
 Settles = Literal["step", "run", "never"]
 Undo = Literal["step", "all", "none"]
+Mode = Literal["pause", "soft", "cancel"]  # how what is in flight is stopped
 When = Literal["now", "next", "later"]
 PlanStatus = Literal["queued", "running", "done", "dropped"]
 MailKind = Literal["redirect", "message", "order"]
@@ -27,7 +28,8 @@ Trigger = Literal["api", "button", "key", "terminal", "operator", "parent", "dea
 its budget, a tripwire; or the run itself (it asks, failed, or is in doubt)."""
 Hand = Literal["api", "button", "key", "terminal"]
 """The triggers that are somebody's hand: what a client may say of itself."""
-NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged", "tripwire"]
+NeedKind = Literal["approval", "question", "doubt", "stale", "budget", "error", "diverged", "tripwire", "unread"]
+MailFate = Literal["sent", "read", "applied", "not_read", "returned"]
 
 NO_TOOLS = ("ask", "sleep", "child")
 """Calls of a step that are nothing by themselves: no person performs them."""
@@ -244,7 +246,10 @@ class MailView:
     status: Literal["pending", "consumed", "returned"]
     step: int | None = None
     reason: str = ""
-    disposition: str = ""
+    disposition: str = ""  # what will become of it or has, in words
+    fate: MailFate = "sent"  # "not_read": a step that was to read it, or the run, has ended without doing so
+    route: str = ""  # by which way it came
+    by_token: str = ""  # the token that a server was shown for it; empty: `by` is what they called themselves
 
 
 # --- views --------------------------------------------------------------------------------
@@ -259,6 +264,7 @@ class PlanItem:
     status: PlanStatus = "queued"
     step: int | None = None  # the step that began it
     was: str = ""  # what it said before a person rewrote it
+    redirects: bool = True  # False: the code of this item reads no redirect, so none is taken for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +304,7 @@ class Consequences:
     pause: str = ""  # of a paused run: what resume would do
     redirect: str = ""
     cancel: str = ""
+    no_redirect: str = ""  # why a redirect of what the run does now is not offered; empty if it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +329,8 @@ class RunView:
     frames: tuple[Json, ...] = ()  # open ones, the active one last
     held_tokens: int = 0  # what the frames on hold cost
     taken_by: str = ""  # who has taken the run over; "somebody" if they gave no name
+    taken_route: str = ""  # by which way they came
+    taken_token: str = ""  # the token that a server was shown for it
     mail: tuple[MailView, ...] = ()
     needs: list[Need] = field(default_factory=list[Need])
     in_flight: tuple[CallRef, ...] = ()
@@ -331,6 +340,8 @@ class RunView:
     error: str = ""
     traceback: str = ""
     driver: str = ""
+    not_read: tuple[str, ...] = ()  # redirects that a step, or the run, has ended without reading, in words
+    child_needs: dict[str, str] = field(default_factory=dict[str, str])  # runs below it that need someone: in words
     consequences: Consequences = field(default_factory=Consequences)
 
 
@@ -358,6 +369,8 @@ class Halt:
     in_flight: tuple[CallRef, ...] = ()  # as it was set: the calls it could not precede
     unreadable: tuple[str, ...] = ()  # runs whose rows are damaged; nobody can drive those
     note: str = ""
+    route: str = ""  # by which way it was set
+    by_token: str = ""  # the token that a server was shown for it; empty: `by` is what they called themselves
 
 
 # --- moments ------------------------------------------------------------------------------
@@ -424,6 +437,7 @@ class ClientReach:
 
 
 EndedAs = Literal["aborted", "finished", "failed", "in_doubt", "still_running"]
+ByItself = Literal["finished", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +449,7 @@ class InFlight:
     tokens: int = 0  # that had come from a model
     estimated: bool = False  # a cut stream has no last word on its usage
     last_byte_at: float | None = None  # from the provider
+    threads: ByItself | None = None  # how the threads of a cut write ended, if they came to their own end
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,6 +503,9 @@ class Receipt:
     marks: tuple[Mark, ...] = ()  # where its output was called suspicious
     undo: Undo | None = None
     soft: bool = False
+    not_read: tuple[str, ...] = ()  # redirects that nobody has read, in words
+    route: str = ""  # by which way the stop was asked for
+    by_token: str = ""  # the token that a server was shown for it; empty: `by` is what they called themselves
 
     @property
     def last_byte_at(self) -> float | None:

@@ -1,6 +1,6 @@
 """Redaction: secrets of well-known shapes do not get into the record; equal ones can still be matched.
 
-A secret is replaced by `[redacted:name:hash]`. The hash is keyed, so that it tells nothing to who does not have the
+A secret is replaced by `[redacted:name:hash]`. The hash is keyed, so that it says nothing to whoever does not have the
 key, and is the same for the same secret, so that it can be followed through the record.
 """
 
@@ -11,9 +11,10 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -21,6 +22,21 @@ from pydantic_core import from_json, to_json
 
 from standfast.errors import Misuse
 from standfast.json_values import is_array, is_object
+from standfast.own_patterns import BEGIN, Exact, Own, Secret, as_secret, exactly
+from standfast.secret_shapes import KNOWN, LONGEST_HELD, LOOK_BACK, Finder, Searched, Shape, Span, one_of
+
+__all__ = [
+    "KNOWN",
+    "LONGEST_HELD",
+    "MARK",
+    "Places",
+    "Redactor",
+    "Secret",
+    "Stream",
+    "as_redactor",
+    "exactly",
+    "of_environment",
+]
 
 SHORTEST = 12  # characters of a value of the environment that is taken for a secret
 MOST_OF_ENVIRONMENT = 50
@@ -30,65 +46,39 @@ _IDS = frozenset(["id", "run", "agent", "tool", "call", "mail", "order", "parent
 _WORDS = frozenset(["type", "status", "effect", "channel", "kind", "outcome", "trigger", "undo", "decision", "answer"])
 _NAMES = _IDS | _WORDS | {"action", "then"}  # fields of events that hold a name of code, an id or a word of ours
 _PARTS = frozenset(["in_flight", "receipt", "undone", "residue", "kept", "marks", "clients", "spans", "held_beside"])
-LONGEST_HELD = 16_384  # characters of a text that may be a secret not yet finished, before it is let go
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A kind of secret: what it looks like, and the words it begins with.
-
-    Where `pattern` has a group, only that group is the secret. `begins` makes the search quick, and lets a text that
-    comes in pieces be held back until it is known whether it is one; without it each piece is looked at alone.
-    """
-
-    name: str
-    pattern: str
-    begins: tuple[str, ...] = ()
-    goes_on: str = r"[^\s\"'<>]*"  # what may follow the beginning while the secret is not finished
-
-
-KNOWN: tuple[Secret, ...] = (
-    Secret(
-        "private_key",
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-        ("-----BEGIN",),
-        r"(?![\s\S]*-----END [A-Z ]*PRIVATE KEY-----)(?: [A-Z ]*-{0,5}\Z| [A-Z ]*PRIVATE KEY-----[\s\S]*|\Z)",
-    ),
-    Secret("url_password", r"://[^\s/:@\"'<>]*:([^\s/@\"'<>]{3,})@", ("://",), r"[^\s/@\"'<>]*"),
-    Secret("bearer", r"\b[Bb]earer\s+([A-Za-z0-9._~+/=-]{16,})", ("Bearer", "bearer"), r"\s*[^\s\"'<>]*"),
-    Secret("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}", ("eyJ",)),
-    Secret("api_key", r"\bsk-[\w-]{16,}", ("sk-",)),
-    Secret("aws_key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", ("AKIA", "ASIA")),
-    Secret("github_token", r"\bgh[pousr]_\w{20,}", ("gh",)),
-    Secret("github_token", r"\bgithub_pat_\w{20,}", ("github_pat_",)),
-    Secret("slack_token", r"\bxox[abeoprs]-[\w-]{10,}", ("xox",)),
-    Secret("google_key", r"\bAIza[\w-]{35}", ("AIza",)),
-    Secret("standfast_token", r"\bsf_[\w-]{40,}", ("sf_",)),
-)
+MOST_LOOKED_AT = 4_096  # bytes of a line that patterns of users are tried on while a transaction waits
 
 
 class Redactor:
     """Replaces secrets in text and in JSON. What it does not know the shape of, it does not see."""
 
-    def __init__(self, *more: Secret | str, known: Sequence[Secret] = KNOWN, key: bytes | None = None) -> None:
-        own = [Secret(f"own{n}", one) if isinstance(one, str) else one for n, one in enumerate(more, 1)]
-        self.secrets = (*known, *own)
-        self.key = key or secrets.token_bytes(32)  # a runtime gives it one that lasts
-        try:
-            self._patterns = [(one.name, re.compile(one.pattern)) for one in self.secrets]
-            self._open = [re.compile(_open(one)) for one in self.secrets if one.begins]
-            quick = [one for one in self.secrets if one.begins]
-            self._quick = [
-                (_rarest(written), written, re.compile(_as_written(one, written)))
-                for one in quick
-                for written in map(_in_json, one.begins)
-            ]
-            self._marks = re.compile(
-                rf"\[redacted:(?:{'|'.join({re.escape(one.name) for one in self.secrets})}):[0-9a-f]{{8}}\]"
-            )
-        except re.error as error:
-            raise Misuse(f"a pattern of a secret cannot be read: {error}", hint="give a regular expression") from error
-        self._blind = len(quick) < len(self.secrets)  # one of them can only be found by looking at every text
+    def __init__(self, *more: Secret | str, known: Sequence[Shape] = KNOWN, key: bytes | None = None) -> None:
+        own = [as_secret(n, one) for n, one in enumerate(more, 1)]
+        self.names = [*[one.name for one in known], *[one.name for one in own]]
+        self.key = key or secrets.token_bytes(32)
+        self.lasting: Callable[[], bytes | None] | None = None  # gives the key that lasts; asked for the first secret
+        shapes = [Searched(shape, order) for order, shape in enumerate(known)]
+        exact: dict[str, int] = {}
+        for order, one in enumerate(own, len(known)):
+            if one.exact:
+                exact.setdefault(one.exact, order)
+        patterns = [Own(one, order) for order, one in enumerate(own, len(known)) if not one.exact]
+        self._kinds: list[Searched | Exact | Own] = [*shapes, *([Exact(exact)] if exact else [])]
+        self._kinds += [one for one in patterns if one.begin is not None]
+        self._blind = [one for one in patterns if one.begin is None]  # found only by looking at every text
+        words = [word for shape in known for word in shape.begins]
+        words += [word for one in own for word in one.begins]
+        words += Exact(exact).begins if exact else ()
+        self._begin = re.compile(one_of(words) if words else r"(?!)")  # plain words are found the fastest
+        self._parts = tuple({word[:count] for word in words for count in range(1, len(word))})
+        self._longest_begin = max(map(len, words), default=1)
+        self._looks = [*_looks(known), *_own_looks(own)]
+        self._marks = re.compile(rf"\[redacted:(?:{'|'.join({re.escape(one) for one in self.names})}):[0-9a-f]{{8}}\]")
+        self.look_back = max(LOOK_BACK, len(MARK) + 10 + max(map(len, self.names), default=0))
+
+    @cached_property
+    def _partly(self) -> re.Pattern[str]:
+        return re.compile("|".join([kind.begun for kind in self._kinds]) or r"(?!)")  # slow, and for live text only
 
     def text(self, text: str) -> str:
         """The text without secrets; one that is without them already stays as it is."""
@@ -96,32 +86,73 @@ class Redactor:
 
     def replaced(self, text: str) -> tuple[str, Replaced]:
         """The same, and what was replaced where."""
-        passes: Replaced = []
-        for name, pattern in self._patterns:
-            here: list[tuple[int, int, int]] = []
-            text = pattern.sub(partial(self._mark, name, here), text)
-            if here:
-                passes.append(here)
-        return text, passes
+        if not self._blind and self._begin.search(text) is None:
+            return text, []
+        found: list[Span] = []
+        for finder in self.finders(0):
+            finder.go_on(text, True, found)
+        return self.without(text, 0, len(text), self.joined(text, found))
 
-    def _mark(self, name: str, here: list[tuple[int, int, int]], found: re.Match[str]) -> str:
-        whole, start = found[0], found.start()
-        first, last = found.span(1 if found.re.groups and found[1] is not None else 0)
-        if self._is_marked(found.string, first, last):
-            return whole
-        mark = f"[redacted:{name}:{self.hash_of(found.string[first:last])}]"
-        here.append((first, last, len(mark)))
-        return whole[: first - start] + mark + whole[last - start :]
+    # --- for a text that comes in pieces -------------------------------------------------------------
+
+    def finders(self, at: int) -> list[Finder]:
+        """Search a text from there on."""
+        return [kind.finder(at) for kind in self._kinds]
+
+    def calm(self, text: str, at: int) -> int:
+        """How far there is no beginning of a secret, nor a part of one at the end; -1: there is a whole one."""
+        if self._begin.search(text, at) is not None:
+            return -1
+        if not text.endswith(self._parts):
+            return len(text)
+        partly = self._partly.search(text, max(at, len(text) - self._longest_begin))
+        return len(text) if partly is None else partly.start()
+
+    def joined(self, text: str, spans: Iterable[Span]) -> list[Span]:
+        """In order; those that overlap are one, and those within a mark of ours are none."""
+        joined: list[Span] = []
+        for first, last, order in sorted(spans):
+            if self._is_marked(text, first, last):
+                continue
+            if joined and first < joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(last, joined[-1][1]), min(order, joined[-1][2]))
+            else:
+                joined.append((first, last, order))
+        return joined
+
+    def without(self, text: str, start: int, end: int, spans: list[Span]) -> tuple[str, Replaced]:
+        """A part of the text without these secrets; what was replaced is counted from its start."""
+        if self._blind:
+            here = [span for one in self._blind for span in one.spans(text[start:end])]
+            blind = [(first + start, last + start, order) for first, last, order in here]
+            spans = self.joined(text, [*spans, *blind]) if blind else spans
+        if not spans:
+            return text[start:end], []
+        parts: list[str] = []
+        replaced: Replaced = []
+        at = start
+        for first, last, order in spans:
+            mark = f"[redacted:{self.names[order]}:{self.hash_of(text[first:last])}]"
+            parts += (text[at:first], mark)
+            replaced.append((first - start, last - start, len(mark)))
+            at = last
+        parts.append(text[at:end])
+        return "".join(parts), replaced
 
     def _is_marked(self, text: str, first: int, last: int) -> bool:
         """Is this a part of what stands in the place of a secret?"""
-        begin = text.rfind(MARK, 0, first + len(MARK))
+        begin = text.rfind(MARK, max(0, first - self.look_back), first + len(MARK))
         found = None if begin < 0 else self._marks.match(text, begin)
         return found is not None and last <= found.end()
 
     def hash_of(self, secret: str) -> str:
         """What stands for a secret: who has the secret and the key can look for it."""
+        if (lasting := self.lasting) is not None:
+            self.key = lasting() or self.key
+            self.lasting = None  # after it: another thread must not use the one that does not last
         return hmac.new(self.key, secret.encode("utf-8", "surrogatepass"), sha256).hexdigest()[:8]
+
+    # --- JSON ----------------------------------------------------------------------------------------
 
     def line(self, line: bytes) -> bytes:
         """A line of a record without secrets in its texts; unchanged to the byte where there are none.
@@ -129,7 +160,7 @@ class Redactor:
         Names of code and ids keep it readable and are left as they are, in their own places alone: not in what a call
         was given, what came of it, or what was said.
         """
-        return self._without(line, self._clean_part)
+        return self._without(line, _Walk(self.text).part)
 
     def json(self, raw: bytes) -> bytes:
         """The same for JSON of which nothing is ours: arguments, results."""
@@ -148,50 +179,69 @@ class Redactor:
             return lines
         return b"\n".join([self.line(line) for line in lines.split(b"\n")])
 
+    def passes(self, lines: bytes) -> bool:
+        """The quick look at lines that are about to be written: they hold no secret, for certain.
+
+        It takes time in proportion to their length, and little of it: it runs while others wait for the store.
+        """
+        if self._may_hold_one(lines):
+            return False
+        if not self._blind:
+            return True
+        if len(lines) > MOST_LOOKED_AT:
+            return False
+        texts = [text for line in lines.split(b"\n") for text in _texts(from_json(line))]
+        return not any(one.found(text) for text in texts for one in self._blind)
+
     def _may_hold_one(self, line: bytes) -> bool:
-        """The quick look, which every row that is written passes: a single byte, then a few, then the pattern."""
-        for rarest, begin, pattern in self._quick:
-            if rarest in line and begin in line and pattern.search(line) is not None:
+        """A single byte, then a few, then the pattern."""
+        for rarest, begin, pattern in self._looks:
+            if rarest in line and begin in line and (pattern is None or pattern.search(line) is not None):
                 return True
         return False
 
-    def _clean_part(self, value: Any) -> Any:
+    def values(self, value: Any) -> Any:
+        """JSON values without secrets in any text or name."""
+        return _Walk(self.text).values(value)
+
+    def line_by(self, line: bytes, text: Callable[[str], str]) -> bytes:
+        """A line of a record as `line` would leave it, if this is what becomes of each text."""
+        value = from_json(line)
+        cleaned = _Walk(text).part(value)
+        return line if cleaned == value else to_json(cleaned, inf_nan_mode="constants")
+
+
+class _Walk:
+    """Through JSON, to the texts in it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: Callable[[str], str]) -> None:
+        self._text = text
+
+    def part(self, value: Any) -> Any:
         """An event, or a part of one whose fields are ours."""
         if is_array(value):
-            return [self._clean_part(one) for one in value]
+            return [self.part(one) for one in value]
         if not is_object(value):
             return self.values(value)
         asked = value.get("type") == "attempt_refused"  # the run is then whatever a stranger has typed
-        return {name: self._clean_field(name, one, asked and name == "run") for name, one in value.items()}
+        return {name: self._field(name, one, asked and name == "run") for name, one in value.items()}
 
-    def _clean_field(self, name: str, value: Any, typed: bool) -> Any:
+    def _field(self, name: str, value: Any, typed: bool) -> Any:
         if name in _NAMES and not typed:
-            return value if isinstance(value, str) else self._clean_part(value)
-        return self._clean_part(value) if name in _PARTS else self.values(value)
+            return value if isinstance(value, str) else self.part(value)
+        return self.part(value) if name in _PARTS else self.values(value)
 
     def values(self, value: Any) -> Any:
-        """JSON values without secrets in any text or name."""
+        """What is not ours: every text, every name."""
         if isinstance(value, str):
-            return self.text(value)
+            return self._text(value)
         if is_array(value):
             return [self.values(one) for one in value]
         if is_object(value):
-            return {self.text(name): self.values(one) for name, one in value.items()}
+            return {self._text(name): self.values(one) for name, one in value.items()}
         return value
-
-    def settled(self, text: str) -> int:
-        """How many characters from the beginning cannot be part of a secret that goes on after the end."""
-        if len(text) > LONGEST_HELD:
-            return len(text)
-        cut = min((found.start() for one in self._open if (found := one.search(text))), default=len(text))
-        while cut < len(text) and (earlier := self._around(text, cut)) is not None:
-            cut = earlier
-        return cut
-
-    def _around(self, text: str, place: int) -> int | None:
-        """Where a secret begins that a cut at this place would go through."""
-        found = (match for _, pattern in self._patterns for match in pattern.finditer(text))
-        return next((match.start() for match in found if match.start() < place < match.end()), None)
 
 
 def of_environment(variables: Mapping[str, str]) -> list[Secret]:
@@ -199,12 +249,6 @@ def of_environment(variables: Mapping[str, str]) -> list[Secret]:
     found = {value: name for name, value in sorted(variables.items()) if _NAMED.search(name)}
     long_enough = [(name, value) for value, name in found.items() if len(value) >= SHORTEST]
     return [exactly(name, value) for name, value in long_enough[:MOST_OF_ENVIRONMENT]]
-
-
-def exactly(name: str, value: str) -> Secret:
-    """This very text."""
-    begin = value[:8]
-    return Secret(name, re.escape(value), (begin,), rf"[\s\S]{{0,{max(len(value) - len(begin) - 1, 0)}}}")
 
 
 def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | None:
@@ -218,8 +262,8 @@ def as_redactor(given: Redactor | Sequence[Secret | str] | bool) -> Redactor | N
     return Redactor(*given, *of_environment(os.environ))
 
 
-Replaced: TypeAlias = list[list[tuple[int, int, int]]]
-"""What was replaced in a text, pass by pass: from where to where, and how long what stands there now is."""
+Replaced: TypeAlias = list[tuple[int, int, int]]
+"""What was replaced in a text: from where to where, and how long what stands there now is."""
 
 
 @dataclass(slots=True)
@@ -235,11 +279,15 @@ class Places:
     def without_secrets(self, redactor: Redactor, text: str) -> str:
         """The next piece."""
         told, replaced = redactor.replaced(text)
+        self.add(len(text), len(told), replaced)
+        return told
+
+    def add(self, length: int, told: int, replaced: Replaced) -> None:
+        """The next piece, and what has become of it."""
         came, at = self.came, self.told
-        self.came, self.told = came + len(text), at + len(told)
+        self.came, self.told = came + length, at + told
         if replaced:
             self._changed.append((came, self.came, at, self.told, replaced))
-        return told
 
     def place(self, place: int, *, is_end: bool = False) -> int:
         """Of a character, or of the end of a span; within a secret, of the mark in its place."""
@@ -252,46 +300,122 @@ class Places:
 
 
 def _through(replaced: Replaced, place: int, is_end: bool) -> int:
-    for one_pass in replaced:
-        shift = 0
-        for first, last, length in one_pass:
-            if place <= first:
-                break
-            if place < last:
-                place = first + length * is_end
-                break
-            shift += length - (last - first)
-        place += shift
-    return place
+    shift = 0
+    for first, last, length in replaced:
+        if place <= first:
+            break
+        if place < last:
+            return first + shift + length * is_end
+        shift += length - (last - first)
+    return place + shift
 
 
-@dataclass(slots=True)
 class Stream:
-    """A text that comes in pieces: what may be an unfinished secret is held back until it is known."""
+    """A text that comes in pieces: what may be an unfinished secret is held back until it is known.
 
-    redactor: Redactor
-    held: str = field(default="")
-    places: Places = field(default_factory=Places)
+    Only what is new is looked at. Joined, what it lets out is what the text as a whole would have become.
+    """
+
+    __slots__ = ("_finders", "_found", "_start", "_text", "places", "redactor")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
+        self.places = Places()
+        self._text = ""  # what is held back, and a little of what came before it
+        self._start = 0  # where that begins which is held back
+        self._found: list[Span] = []  # secrets in it
+        self._finders: list[Finder] | None = None  # None: nothing may be a secret
+
+    @property
+    def held(self) -> str:
+        """What may be a secret, or is one that is not finished."""
+        return self._text[self._start :]
 
     def feed(self, text: str) -> str:
         """What can be said now."""
-        whole = self.held + text
-        settled = self.redactor.settled(whole)
-        self.held = whole[settled:]
-        return self.places.without_secrets(self.redactor, whole[:settled])
+        whole = self._text + text
+        redactor = self.redactor
+        if self._finders is None:
+            calm = redactor.calm(whole, self._start)
+            if calm >= 0:
+                return self._say(whole, calm, [])
+            self._finders = redactor.finders(self._start)
+        self._text = whole
+        return self._go_on(self._finders, False)
 
     def finish(self) -> str:
-        """The rest."""
-        rest, self.held = self.held, ""
-        return self.places.without_secrets(self.redactor, rest)
+        """The rest. What comes after it is another text."""
+        text = self._text
+        told = self._say(text, len(text), []) if self._finders is None else self._go_on(self._finders, True)
+        self._text, self._start, self._finders = "", 0, None
+        return told
+
+    def _go_on(self, finders: list[Finder], final: bool) -> str:
+        whole, redactor = self._text, self.redactor
+        new: list[Span] = []
+        held = min([finder.go_on(whole, final, new) for finder in finders], default=len(whole))
+        if new:
+            self._found = redactor.joined(whole, [*self._found, *new])
+        among = bisect_left(self._found, (held, 0, 0))
+        if among and self._found[among - 1][1] > held:  # one that is not finished may belong to it
+            among -= 1
+            held = self._found[among][0]
+        said, self._found = self._found[:among], self._found[among:]
+        told = self._say(whole, held, said)
+        self._keep(finders, len(whole) - len(self._text))
+        return told
+
+    def _say(self, whole: str, held: int, found: list[Span]) -> str:
+        """All up to there; a little of it is kept to look back at."""
+        told, replaced = self.redactor.without(whole, self._start, held, found)
+        self.places.add(held - self._start, len(told), replaced)
+        cut = max(0, held - self.redactor.look_back)
+        self._text, self._start = whole[cut:], held - cut
+        return told
+
+    def _keep(self, finders: list[Finder], cut: int) -> None:
+        if self._start == len(self._text) and not any(finder.busy for finder in finders):
+            self._finders = None
+        elif cut:
+            for finder in finders:
+                finder.shift(cut)
+            self._found = [(first - cut, last - cut, order) for first, last, order in self._found]
 
 
-def _open(one: Secret) -> str:
-    """Matches where a secret may have begun and has not ended: its beginning to the end, or a part of that."""
-    ways = [f"{re.escape(begin)}{one.goes_on}" for begin in one.begins]
-    ways += [re.escape(begin[:count]) for begin in one.begins for count in range(len(begin) - 1, 0, -1)]
-    edge = r"(?<![A-Za-z0-9])" if one.pattern.startswith(r"\b") else ""
-    return rf"{edge}(?:{'|'.join(ways)})\Z"
+def _looks(shapes: Sequence[Shape]) -> list[tuple[int, bytes, re.Pattern[bytes] | None]]:
+    """What is searched for in JSON: a rare byte, a beginning, and what is there if one of the shapes is."""
+    return [
+        (_rarest(begin.encode()), begin.encode(), re.compile(shape.look.encode()))
+        for shape in shapes
+        for begin in _shortest(shape.begins)
+    ]
+
+
+def _shortest(begins: Sequence[str]) -> Sequence[str]:
+    """What all of them begin with, if that is not too little to be rare."""
+    common = next(begins[0][:size] for size in range(len(begins[0]), -1, -1) if _all_begin(begins, begins[0][:size]))
+    return [common] if len(common) > 1 else begins
+
+
+def _all_begin(words: Sequence[str], begin: str) -> bool:
+    return all(word.startswith(begin) for word in words)
+
+
+def _own_looks(own: Sequence[Secret]) -> list[tuple[int, bytes, re.Pattern[bytes] | None]]:
+    """The same, by beginnings: what JSON may escape in what follows is not known."""
+    words = [_in_json(word) for one in own for word in ((one.exact[:BEGIN],) if one.exact else one.begins)]
+    return [(_rarest(word), word, None) for word in words]
+
+
+def _texts(value: Any) -> list[str]:
+    found: list[str] = []
+
+    def note(text: str) -> str:
+        found.append(text)
+        return text
+
+    _Walk(note).part(value)
+    return found
 
 
 def _rarest(begin: bytes) -> int:
@@ -303,12 +427,3 @@ def _rarest(begin: bytes) -> int:
 def _in_json(text: str) -> bytes:
     """The text as it stands in a line of JSON, where quotes, backslashes and newlines are escaped."""
     return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
-
-
-def _as_written(one: Secret, begin: bytes) -> bytes:
-    """What is searched for in JSON, once the beginning is there: never less than the pattern finds in the text."""
-    if one not in KNOWN:
-        return re.escape(begin)  # only who wrote the pattern knows what of it JSON escapes
-    pattern = one.pattern.removeprefix(r"\b")  # a plain beginning is found faster
-    pattern = pattern.replace("(?:-----END [A-Z ]*PRIVATE KEY-----|\\Z)", "")
-    return pattern.replace(r"\s+", r"(?:\s|\\[nrtf]|\\u[0-9a-f]{4}|[\x80-\xff])+").encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from standfast.bodies import looking
-from standfast.bodies.marks import call_mark, carriers, end_carriers, is_of_driver, run_mark
+from standfast.bodies.marks import call_mark, carriers, end_carriers, is_of_driver, run_mark, step_mark
 from standfast.leases import known_dead
 from standfast.rows import RunRow
 from standfast.stores.sqlite import SqliteStore
@@ -34,7 +34,10 @@ class Remains:
             return set()
         run = run_mark(row.id, row.doc.salt)
         of_calls = {call_mark(run, call, holder): call for call in calls}
-        wanted = {*of_calls, *(call_mark(run, call, holder, beside=True) for call in (*of_calls.values(), *beside))}
+        # the step in the store may be one behind
+        steps = {step_mark(run, step, holder) for step in (row.step, row.step + 1)}
+        asides = {call_mark(run, call, holder, beside=True) for call in (*of_calls.values(), *beside)}
+        wanted = {*of_calls, *steps, *asides}
         try:
             left = await looking.in_a_thread(lambda: end_carriers(wanted.__contains__))
             self._none_of.update(await looking.in_a_thread(lambda: without_programs([holder])))

@@ -45,13 +45,22 @@ def resume(tx: Tx, row: RunRow, ask: Resume) -> tuple[Answer, list[Event]]:
     if "error" in cleared:
         _issue_failed_reads_again(tx, row)
     if "budget" in doc.holds or "loop" in doc.holds:
-        doc.rounds = None
-    doc.accept_stale = ask.accept_stale  # for whatever is found when the run is taken up
+        doc.rounds = doc.writes = None
+    doc.accept_stale = ask.accept_stale  # for what is shown now, if that is what is found when the run is taken up
+    doc.stale_shown = doc.holds["stale"].text if ask.accept_stale and "stale" in cleared else ""
     doc.holds = {name: info for name, info in doc.holds.items() if name in kept}
     doc.error = doc.error if "error" in kept else None
     doc.stop = None
     enter(row, "queued", tx.now)
-    event = ev.ResumeAsked(by=ask.by, reason=ask.reason, note=ask.note, changed=doc.changed, cleared=cleared)
+    event = ev.ResumeAsked(
+        by=ask.by,
+        route=ask.route,
+        by_token=ask.by_token,
+        reason=ask.reason,
+        note=ask.note,
+        changed=doc.changed,
+        cleared=cleared,
+    )
     return Accepted(tx.now, row.seq + 1), [*gone, event]
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import JsonValue, TypeAdapter
 
 from standfast.arguments import LONGEST_MESSAGE, LONGEST_TRACEBACK, ends_of, middle_left_out
+from standfast.equal_writes import Writes
 from standfast.lazily import adapter
 from standfast.loops import Rounds
 from standfast.records import (
@@ -31,6 +32,8 @@ from standfast.records import (
 )
 from standfast.redaction import LONGEST_HELD, Redactor
 
+REDIRECTS_READ = "mail:redirect:"  # how a step's journal names the redirects it has read
+
 CallStatus = Literal[
     "asking",  # a person is asked; not admitted yet
     "approved",  # a person said yes; may be admitted with the stored arguments
@@ -46,6 +49,8 @@ CallStatus = Literal[
     "cut",  # a repeatable call that was cut
 ]
 UndoOutcome = Literal["pending", "undone", "failed", "impossible", "in_doubt"]
+
+CLEANING_UP = "cleaning up"  # stands in a run's `retrying` for a call that was cut and has not ended
 
 
 @dataclass(slots=True)
@@ -106,6 +111,8 @@ class Stop:
     accepted_at: float
     by: str | None = None
     reason: str = ""
+    route: str = ""  # by which way they came
+    by_token: str = ""  # the token that a server was shown for it
     trigger: Trigger = "api"
     marks: list[Mark] = field(default_factory=list[Mark])
     undo: Undo = "step"
@@ -127,6 +134,8 @@ class Target:
     by: str | None = None  # who asked for it, for one that has to wait
     reason: str = ""
     trigger: Trigger = "api"
+    route: str = ""
+    by_token: str = ""
 
 
 @dataclass(slots=True)
@@ -168,6 +177,8 @@ class Resume:
     note: str | None
     accept_stale: bool
     budget: Budget | None
+    route: str = ""
+    by_token: str = ""
 
 
 @dataclass(slots=True)
@@ -178,6 +189,8 @@ class Taken:
     since: float
     performed: list[Json] = field(default_factory=list[Json])
     settled: bool = False  # what was changed in the run counts from the first time it stood still
+    route: str = ""
+    by_token: str = ""
 
 
 @dataclass(slots=True)
@@ -189,6 +202,9 @@ class PersonCall:
     args: JsonValue
     by: str | None
     kept: list[Hold]  # what held the run before, and holds it again afterwards
+    route: str = ""  # by which way they came
+    by_token: str = ""
+    decided: bool = False  # what it asked was decided while the run was pausing: it goes on once that has settled
 
 
 @dataclass(slots=True)
@@ -226,6 +242,16 @@ class LastWords:
     result: JsonValue
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A redirect that a step was to read, and has ended without reading."""
+
+    step: int
+    at: float
+    item: str = ""  # the plan item that the step worked on, by its id
+    title: str = ""
+
+
 @dataclass(slots=True)
 class RunDoc:
     """The part of a run's row that changes seldom; stored as JSON."""
@@ -247,6 +273,7 @@ class RunDoc:
     rewinds: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # (epoch, to which step)
     step_once: bool = False
     accept_stale: bool = False
+    stale_shown: str = ""  # what the person who accepted it was shown
     set_back: bool = False
     interrupted: bool = False  # a message for now: the step is taken again and may do something first
     branch: bool = False
@@ -259,14 +286,19 @@ class RunDoc:
     orders: list[str] = field(default_factory=list[str])  # mail ids of what people want done to frames
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
     values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    retrying: dict[str, str] = field(default_factory=dict[str, str])  # what calls wait for before they try again
+    # what calls wait for before they try again, or that they are cleaning up
+    retrying: dict[str, str] = field(default_factory=dict[str, str])
     taken: Taken | None = None
     person: PersonCall | None = None
     person_steps: int = 0  # steps that people took: the agent's own are counted apart for the keys of its calls
     set_aside: SetAside | None = None
     took_mail: bool = False
     turn_given_for: str = ""
+    redirects: dict[str, int] = field(default_factory=dict[str, int])  # sent, not yet read: the first attempt that can
+    missed: dict[str, Missed] = field(default_factory=dict[str, Missed])  # redirects that were not read, by mail id
+    stage_ids: dict[str, str] = field(default_factory=dict[str, str])  # of snapshots that knew stages by position
     rounds: Rounds | None = None  # what a run with a budget of repeats did lately
+    writes: Writes | None = None  # made in one step after the other
     changed: str = ""
     redirected: list[str] = field(default_factory=list[str])  # the redirects in `changed`
     baseline: int = 0
@@ -285,6 +317,20 @@ class RunDoc:
     def may_differ(self) -> bool:
         """May the step, taken again, do something else than it did before? Somebody has said something new."""
         return self.set_back or self.interrupted
+
+    @property
+    def read_now(self) -> set[str]:
+        """The redirects that the step in progress has read: journaled, so that it reads the same when repeated."""
+        lists = [v for name, v in self.values.items() if name.startswith(REDIRECTS_READ) and isinstance(v, list)]
+        return {mail for value in lists for mail in value if isinstance(mail, str)}
+
+    @property
+    def unread(self) -> dict[str, Missed]:
+        """Redirects that a step has missed, and that the step in progress has not read either."""
+        if not self.missed:
+            return {}
+        read = self.read_now
+        return {mail: one for mail, one in self.missed.items() if mail not in read}
 
 
 @dataclass(slots=True)
@@ -399,6 +445,8 @@ class MailRow:
     data: JsonValue = None
     when: Literal["now", "next", "later"]
     by: str | None = None
+    route: str = ""  # by which way it came; filled in when it is written
+    by_token: str = ""
     at: float = 0.0
     status: Literal["pending", "consumed", "returned"] = "pending"
     step: int | None = None
@@ -435,6 +483,8 @@ class HaltDoc:
     labels: dict[str, str] = field(default_factory=dict[str, str])
     all: bool = False
     then: Literal["pause", "cancel"] = "pause"
+    route: str = ""  # by which way it was set
+    by_token: str = ""  # the token that a server was shown for it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -472,3 +522,8 @@ class Stood:
 
 
 documents: TypeAdapter[RunDoc] = adapter(RunDoc)
+
+
+def child_id(parent: str, call: str) -> str:
+    """A child's id derives from the key of the call that begins it: a repeated call finds the same child."""
+    return f"{parent}.{call.rpartition('-')[2]}"

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from standfast import arguments
 from standfast import events as ev
+from standfast.abc import Tx
 from standfast.codec import storable
 from standfast.delivering import deliverable
 from standfast.errors import CallFailed, Misuse, NotStorable
@@ -21,9 +22,10 @@ from standfast.json_values import short
 from standfast.plan import Plan
 from standfast.records import Interruption, Json, Message
 from standfast.replies import Reply
-from standfast.rows import Frame, MailRow
-from standfast.tool import Call
+from standfast.rows import Frame, MailRow, Missed
 from standfast.tool_use import WHY_CHARACTERS, ToolUse
+from standfast.tools import Call, unperformed
+from standfast.unread import withheld
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt
@@ -41,12 +43,14 @@ class Run(Generic[S]):
     """One step's view of its run: the state, and the only door to the world."""
 
     __slots__ = (
+        "_instructed",
         "_journaled",
         "_noted",
         "_redirects",
         "_s",
         "abandoned",
         "mail_before",
+        "mail_declined",
         "mail_read",
         "number",
         "plan",
@@ -68,9 +72,11 @@ class Run(Generic[S]):
         self.thoughts = Frames(session, self, stack)
         self.abandoned: tuple[tuple[Frame, str], ...] = ()  # frames that people gave up before this step, and why
         self.mail_read: tuple[str, ...] = ()
+        self.mail_declined: dict[str, str] = {}  # given back when the step has ended, and why
         self.mail_before: frozenset[str] = frozenset()  # read by earlier steps, whose boundary may not be durable yet
         self._journaled: dict[str, int] = {}
         self._noted = 0
+        self._instructed = False
         self._redirects: tuple[str, ...] = ()  # all that this step has read
 
     @property
@@ -121,7 +127,14 @@ class Run(Generic[S]):
         return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
 
     def withhold(self, call: Call[Any]) -> Literal["over", "cut", "not begun"]:
-        """What an earlier attempt at this step left of a call that is not to be performed; "over": `call` gives it."""
+        """What an earlier attempt at this step left of a call that is not to be performed now.
+
+        The call counts as dealt with. "over": it has ended, and `run.call` still gives its result or raises its error;
+        "cut": it was begun, and nobody may know what came of it; "not begun": nothing happened.
+        """
+        made = unperformed.get()
+        if made is not None:
+            made.discard(call)
         row = self._s.journal.next_row(call)
         if row is not None and (row.status == "finished" or row.error is not None):
             return "over"
@@ -146,7 +159,7 @@ class Run(Generic[S]):
     # --- mail -------------------------------------------------------------------------------------
 
     def take_redirects(self) -> list[str]:
-        """What people want done instead, in order; the boundary of this step marks it as read."""
+        """What people want done instead, in order: read by this step, and applied with its boundary."""
         texts = [m.text for m in self._take("redirect")]
         self._redirects = (*self._redirects, *texts)
         return texts
@@ -165,13 +178,7 @@ class Run(Generic[S]):
         nth = self._count(f"mail:{kind}")
         name = f"mail:{kind}:{nth}"
         known = self._s.journal.values.get(name)
-        n, step = self._s.row.n, self.step
-        if isinstance(known, list):
-            everything = self._s.env.store.read(lambda tx: tx.mail(n))
-            new = [m for m in everything if m.id in known or (nth == 0 and m.status == "pending" and m.when == "now")]
-        else:
-            new = self._s.env.store.read(lambda tx: tx.pending_mail(n))
-        mail = [m for m in new if m.kind == kind and m.not_before <= step and not self._has_read(m.id)]
+        mail = self._waiting(kind, known, first=nth == 0)
         wanted = len(mail)
         if kind == "message":
             before = known if isinstance(known, list) else []
@@ -179,7 +186,46 @@ class Run(Generic[S]):
         ids = [m.id for m in mail]
         self.mail_read = (*self.mail_read, *ids)
         if known is None or (ids and ids != known):
-            self._s.remember_value(name, cast("JsonValue", ids), took_mail=bool(wanted))
+            self._s.remember_value(name, cast("JsonValue", ids), took_mail=bool(wanted), heard=ids)
+        return mail
+
+    def _waiting(self, kind: str, known: JsonValue, *, first: bool) -> list[MailRow]:
+        """What this step may read: of a question that was asked before, what it got then, and what came for now."""
+        n, step = self._s.row.n, self.step
+
+        def look(tx: Tx) -> tuple[list[MailRow], dict[str, Missed]]:
+            found = [m for m in (tx.mail(n) if isinstance(known, list) else tx.pending_mail(n)) if m.kind == kind]
+            row = tx.run_n(n) if found and kind == "redirect" else None
+            return found, {} if row is None else row.doc.missed
+
+        mail, missed = self._s.env.store.read(look)
+        if isinstance(known, list):
+            mail = [m for m in mail if m.id in known or (first and m.status == "pending" and m.when == "now")]
+        before = known if isinstance(known, list) else []  # a person may have sent it again, or dropped it, meanwhile
+        return [
+            m
+            for m in mail
+            if m.status != "returned"
+            and (m.not_before <= step or m.id in before)
+            and not self._has_read(m.id)
+            and not withheld(missed.get(m.id), self.plan)
+        ]
+
+    def peek_redirects(self) -> list[str]:
+        """What `take_redirects` would give, without reading it; the same when this step is repeated."""
+        return [mail.text for mail in self._peek()]
+
+    def decline_redirects(self, why: str) -> None:
+        """What `peek_redirects` gives is given back with this reason when the step has ended: it is not to be done."""
+        self.mail_declined = {mail.id: why for mail in self._peek()}
+
+    def _peek(self) -> list[MailRow]:
+        name = "peek:redirect"
+        known = self._s.journal.values.get(name)
+        mail = self._waiting("redirect", known, first=True)
+        ids = [m.id for m in mail]
+        if ids != known:
+            self._s.remember_value(name, cast("JsonValue", ids))
         return mail
 
     def _has_read(self, mail: str) -> bool:
@@ -187,12 +233,18 @@ class Run(Generic[S]):
 
     @property
     def instruction(self) -> str:
-        """What this step is to do: the plan's line for it, or what the last redirects said."""
-        item = self.plan.current
-        if item is not None:
-            return item.title
-        self.take_redirects()
-        return "\n".join(self._redirects)
+        """What this step is to do: what people want instead, or else the plan's line for it.
+
+        Asking for it reads redirects; the plan's line then says what they say.
+        """
+        if not self._instructed:  # what comes for this step later sets it back
+            self._instructed = True
+            self.take_redirects()
+            item = self.plan.upcoming
+            if self._redirects and item is not None:
+                self.plan.rewrite(item, "\n".join(self._redirects))
+        current = self.plan.current
+        return current.title if current is not None else "\n".join(self._redirects)
 
     @property
     def interruption(self) -> Interruption | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from standfast.events import TextFlushed
+from standfast.events import TextDelta, TextFlushed
 from standfast.records import Channel, Span
 
 TextKey: TypeAlias = tuple[str, int, int, Channel]
@@ -13,6 +15,59 @@ TextKey: TypeAlias = tuple[str, int, int, Channel]
 
 Range: TypeAlias = tuple[int, int]
 """Characters from the first up to the second."""
+
+
+MOST_FOLLOWED = 200  # texts of one reader whose ends are remembered; of an older one the record tells first again
+
+
+@dataclass(slots=True)
+class _Ends:
+    """How far a reader has one text: by the record, and by live text without a break."""
+
+    flushed: int = 0
+    live: int = -1  # it has had none
+
+
+class LiveText:
+    """Live text for one reader, without gaps: what does not continue what the reader has waits for the record.
+
+    A reader that joins in the middle of a text, or that has lost some of it, is given the text so far by the record
+    first, a quarter of a second later at most; then live text goes on from there.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.waiting: deque[TextDelta] = deque(maxlen=most)
+        self._early: deque[TextDelta] = deque(maxlen=most)  # something before it is missing
+        self._ends: dict[TextKey, _Ends] = {}
+
+    def recorded(self, span: Span) -> None:
+        """The reader is given a piece of the record, and all that comes before it in its text."""
+        self._known(key_of(span)).flushed = span.end
+        if self._early:
+            early, later = list(self._early), list(self.waiting)
+            self._early.clear()
+            self.waiting.clear()
+            self.waiting.extend((*early, *later))
+
+    def next(self) -> TextDelta | None:
+        """The next piece that the reader can be given now; None if there is none."""
+        while self.waiting:
+            delta = self.waiting.popleft()
+            ends = self._known((delta.call_id, delta.attempt, delta.take, delta.channel))
+            end = delta.offset + len(delta.text)
+            if delta.offset == 0 or delta.offset <= ends.live or delta.offset <= ends.flushed < end:
+                ends.live = end
+                return delta
+            if delta.offset > ends.flushed:
+                self._early.append(delta)
+            # else: the record has told it
+        return None
+
+    def _known(self, key: TextKey) -> _Ends:
+        ends = self._ends[key] = self._ends.pop(key, _Ends())  # as the newest
+        if len(self._ends) > MOST_FOLLOWED:
+            del self._ends[next(iter(self._ends))]
+        return ends
 
 
 class SaidTexts:
@@ -36,6 +91,12 @@ class SaidTexts:
         """What these calls have said, in order."""
         wanted = set(calls)
         return [key for key in self._pieces if key[0] in wanted]
+
+
+def span_of(event: TextFlushed) -> Span:
+    """The text that an event hands over."""
+    end = event.offset + len(event.text)
+    return Span(event.call, event.attempt, event.take, event.channel, event.offset, end)
 
 
 def key_of(span: Span) -> TextKey:

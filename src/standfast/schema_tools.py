@@ -14,9 +14,10 @@ from standfast.declaration import check_declaration
 from standfast.errors import BadTool, Misuse, NotStorable
 from standfast.json_values import canonical, is_object, not_finite, short
 from standfast.records import Effect, Json, Settles
+from standfast.schema_checks import Checker, TooMuch
 from standfast.signature import Signature, bad_tool
-from standfast.tool import Before, Call, Confirm, Probe, Tool, UndoFn
 from standfast.toolbox import Toolbox
+from standfast.tools import Before, Call, Confirm, Probe, Tool, UndoFn
 
 R = TypeVar("R")
 
@@ -94,7 +95,7 @@ class SchemaTool(Tool[..., R]):
                 raise
             self.__dict__.pop("inline", None)
         self._described = description, checked, result_schema
-        self._validator = _validator(checked)
+        self._checker = Checker(checked, any_draft=True)
         self._gone = False
 
     def vanish(self) -> None:
@@ -178,12 +179,12 @@ class SchemaTool(Tool[..., R]):
             self._refuse(short(error.message if isinstance(error, NotStorable) else str(error), 160))
 
     def _validate(self, given: dict[str, Any]) -> None:
-        import jsonschema  # noqa: PLC0415 - takes 100 ms, and only these tools need it
-        import referencing.exceptions  # noqa: PLC0415
+        import referencing.exceptions  # noqa: PLC0415 - takes 100 ms, and only these tools need it
 
-        untyped: Any = jsonschema
         try:
-            error = untyped.exceptions.best_match(self._validator.iter_errors(given))
+            error = self._checker.error(given)
+        except TooMuch as much:
+            self._refuse(f"they cannot be checked: {much}")
         except referencing.exceptions.Unresolvable as missing:
             raise bad_tool(
                 self.name, f"its schema refers to {missing.ref!r}, which is not in it", "its author must repair it"
@@ -251,13 +252,3 @@ def _checked(name: str, schema: Mapping[str, Any]) -> Json:
             name, f"its schema is of type {plain['type']!r}", 'arguments have names: "type" must be "object"'
         )
     return cast("Json", {"type": "object", **plain})
-
-
-def _validator(schema: Json) -> Any:
-    import jsonschema  # noqa: PLC0415
-    import referencing  # noqa: PLC0415
-
-    untyped: Any = jsonschema
-    kind = untyped.validators.validator_for(schema, default=untyped.Draft202012Validator)
-    nothing_else: Any = referencing.Registry[Any]()  # a schema is never looked up on the net
-    return kind(schema, registry=nothing_else)

@@ -6,9 +6,10 @@ import asyncio
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
 
@@ -16,7 +17,7 @@ from standfast import budget as budgets
 from standfast import events as ev
 from standfast import loops
 from standfast.abc import Tx
-from standfast.agent import Agent
+from standfast.agents import Agent
 from standfast.clock import moment
 from standfast.codec import expand_logs, from_json
 from standfast.commit import Admission, DriverWrite, Ended, StepCommit, ended_row
@@ -33,16 +34,18 @@ from standfast.loops import Rounds
 from standfast.outliving import keep_refused
 from standfast.plan import Plan
 from standfast.programs import Programs
-from standfast.records import EndedAs, Hold, InFlight, Interruption, Moment, Spent
-from standfast.rows import CallRow, RunDoc, RunRow
+from standfast.records import EndedAs, Hold, InFlight, Interruption, Mode, Moment, Residue, Spent
+from standfast.rows import CLEANING_UP, CallRow, RunDoc, RunRow
 from standfast.scope import Attempt, current_attempt
-from standfast.tool import Call, Tool
+from standfast.tools import Call, Tool
 from standfast.voice import Voice
 
 T = TypeVar("T")
 
 YIELD_SECONDS = 0.01
+NOTICEABLE = 0.1  # seconds of clean-up before people are shown it: most calls have none
 SHOWN_BYTES = 200  # of a call's arguments, when it is said what repeats
+REFUSED_NAMED = 20  # requests of clean-up that a receipt names
 StopAsked = tuple[Hold, str, JsonValue, Moment]
 
 
@@ -64,11 +67,16 @@ class Session:
         self.pending: StepCommit | None = None
         self.flights: dict[str, Flight] = {}
         self.left: list[Flight] = []  # outlived their deadline
+        self.begun_in = WeakKeyDictionary[asyncio.Future[Any], int]()  # code that goes on beside a later step: its own
+        self.ended_code: set[str] = set()  # calls and places of code, of what was named as still running
         self.outcomes: list[InFlight] = []  # of the stop under way
+        self.refused: list[Residue] = []  # requests that clean-up was refused, for the receipt of the stop
         self.begun: deque[tuple[str, float]] = deque(maxlen=1000)  # bodies begun, and when
         self.answers: dict[str, asyncio.Future[CallRow]] = {}
         self.wake = asyncio.Event()
         self.shut = False  # set by the control thread the moment a verb has closed the gate
+        self.unwritten: Mode | None = None  # a stop that the store could not take: it holds in this process
+        self.held_here = False  # such a stop has shut the gate for this attempt, whatever came of it
         self.noticed = False
         self.fenced = False
         self.fault: BaseException | None = None  # of ours: a commit that could not be made
@@ -147,29 +155,38 @@ class Session:
         self.note(ev.PlanChanged(plan=items))
         self.change(change)
 
-    def remember_value(self, name: str, value: JsonValue, *, took_mail: bool = False) -> None:
+    def remember_value(
+        self, name: str, value: JsonValue, *, took_mail: bool = False, heard: Sequence[str] = ()
+    ) -> None:
         """Journal a value that is no call's: the same when the step is repeated."""
         self.journal.values[name] = value
 
         def change(doc: RunDoc) -> None:
             doc.values = {**doc.values, name: value}
             doc.took_mail = doc.took_mail or took_mail
+            if heard:
+                doc.writes = None  # whoever acts on what was said anew does not go round and round
 
-        self.change(change)
+        commit = self.commit()
+        commit.heard += heard
+        commit.change.append(change)
 
     def begin_step(self) -> None:
         """The next step begins with an empty journal."""
         self.journal = Journal(self.row.id, self.row.epoch, self.step - self.row.doc.person_steps)
         self.interruption = None
+        self.programs.step_ended()
 
     def fetch(self, log: str, start: int, stop: int) -> list[bytes]:
         """Rows of a log, when a step reads it."""
         return self.env.store.read(lambda tx: tx.read_log(log, start, stop))
 
-    async def write(self, act: Callable[[Tx, RunRow], tuple[T, list[Event], bytes | None]]) -> T:
+    async def write(
+        self, act: Callable[[Tx, RunRow], tuple[T, list[Event], bytes | None]], *, urgent: bool = True
+    ) -> T:
         """A transition of this driver, on the run as it is now; raises Fenced if it is no longer ours."""
         future: asyncio.Future[T] = self.env.loop.create_future()
-        self.env.writer.submit(DriverWrite(self, act, future))
+        self.env.writer.submit(DriverWrite(self, act, future, urgent))
         return await asyncio.shield(future)
 
     def advanced(self, commit: StepCommit) -> None:
@@ -246,9 +263,15 @@ class Session:
             flight.cut_tied()
         if flight.mark:
             flight.let_go_of_programs(cut=outcome.kind in ("cut", "timed_out"))
+        if flight.token.stopped:
+            flight.close()
+        elif flight.threads and flight.scope is not None:
+            flight.scope.pieces.take(flight.threads)
         self.flights.pop(flight.id, None)
         if flight.speech is not None:
             self.voice.end(flight)
+        if flight.cleaning:
+            self.waits_no_longer(flight)
         ended = ended_row(flight, outcome, self.step, self.row.n, self.row.epoch)
         if not begun and ended.row is not None:
             ended.row.status = "not_begun"
@@ -270,6 +293,8 @@ class Session:
             word: EndedAs = "aborted"
         elif outcome.error == "ChildCancelled":
             word = "aborted"  # whether the call or its child was seen to end first
+        elif flight in self.left and not flight.gone:  # its time was up before the stop came, and it goes on
+            word = "still_running"
         elif outcome.kind == "cut":
             word = "aborted" if flight.repeatable else "in_doubt"
         else:
@@ -336,7 +361,7 @@ class Session:
             return True, [asked], None
 
         del known
-        return await self.write(act)
+        return await self.write(act, urgent=False)
 
     async def answer_to(self, id_: str) -> CallRow:
         """The row of a question, once a person has decided."""
@@ -370,6 +395,29 @@ class Session:
 
         self.change(change)
 
+    # --- clean-up of calls that were cut ----------------------------------------------------------
+
+    def cleans_up(self, flight: Flight) -> None:
+        """A call was cut: if it takes a moment, people see that it is cleaning up, here and in other processes."""
+        self.env.loop.call_later(NOTICEABLE, self._cleans_up, flight)
+
+    def _cleans_up(self, flight: Flight) -> None:
+        def change(doc: RunDoc) -> None:
+            doc.retrying = {**doc.retrying, flight.id: CLEANING_UP}
+
+        if flight.cutting and not flight.ended and not flight.abandoned and not self.fenced:
+            flight.cleaning = True
+            self.change(change)
+
+    def refused_in_clean_up(self, request: str, flight: Flight | None = None) -> None:
+        """Code in its clean-up asked for a request that no stopped run may send: what it would have released stays."""
+        code = f"code of step {self.step}" if flight is None else flight.call.tool.name
+        refused = Residue(f"the clean-up of {code} was refused {request}", "a run that is stopped sends nothing")
+        if refused in self.refused or len(self.refused) == REFUSED_NAMED or self.fenced:
+            return
+        self.refused.append(refused)
+        self.note(ev.LeftBehind(what=refused.what, where=refused.why))
+
     def may_go_on(self, flight: Flight) -> bool:
         """Is the gate open for a call that was admitted a while ago? Asked of the store: a verb may be on its way."""
         row = self.env.store.read(lambda tx: tx.run_n(self.row.n))
@@ -386,6 +434,13 @@ class Session:
     def notice(self) -> None:
         """A verb has touched this run."""
         self.noticed = True
+        self.wake.set()
+
+    def stop_unwritten(self, mode: Mode | None) -> None:
+        """A stop holds here that is not in the store yet; None once it is, or if it came to nothing."""
+        self.unwritten = mode
+        if mode is not None:
+            self.shut = self.held_here = True
         self.wake.set()
 
     def ask_stop(self, hold: Hold, text: str, data: JsonValue = None) -> None:
@@ -434,6 +489,16 @@ class Session:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
+
+    def afterwards(self, work: Coroutine[Any, Any, Any]) -> None:
+        """The same for what nobody waits for, because the run has gone on without it.
+
+        Once the runtime is closed nothing can be written: the loop may be ending, and would leave the task pending.
+        """
+        if self.env.writer.closed:
+            work.close()
+        else:
+            _ = self.own(work)
 
     async def perform_plainly(self, tool: Tool[..., Any], args: dict[str, Any]) -> Any:
         """A read outside the journal, as freshness needs it."""

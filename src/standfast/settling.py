@@ -7,8 +7,9 @@ from standfast.abc import Tx
 from standfast.control import Ask, everybody_is_dead
 from standfast.events import Event
 from standfast.rows import Resume, RunRow
-from standfast.stops import enter, hold, put_in_doubt, receipt, settle_rewind
-from standfast.verbs import begin_rewind, resume_with_children
+from standfast.stops import enter, free_for_person, hold, put_in_doubt, receipt, settle_rewind
+from standfast.verbs import begin_rewind, noted_resume, resume_with_children
+from standfast.ways import way_back
 
 
 def settle(tx: Tx, row: RunRow) -> tuple[list[Event], bytes | None]:
@@ -16,7 +17,8 @@ def settle(tx: Tx, row: RunRow) -> tuple[list[Event], bytes | None]:
     noted, row.doc.rewind_noted = row.doc.rewind_noted, None
     if noted is not None:
         events: list[Event] = []
-        ask = Ask(by=noted.by, reason=noted.reason, trigger=noted.trigger)
+        way = way_back(noted.route, noted.by_token)
+        ask = Ask(by=noted.by, reason=noted.reason, trigger=noted.trigger, way=way)
         state = begin_rewind(tx, row, ask, noted, events, everybody_is_dead, [])
     elif row.doc.target is not None:
         events, state = settle_rewind(tx, row)
@@ -34,7 +36,7 @@ def _resume_after_rewind(tx: Tx, row: RunRow) -> list[Event]:
         return []
     if "error" in row.doc.holds:
         text = "not taken: an error holds the run"
-        return [ev.VerbNoted(verb="resume", by=noted.by, reason=noted.reason, text=text)]
+        return [noted_resume(noted, text)]
     return _take_resume(tx, row, noted)
 
 
@@ -56,7 +58,10 @@ def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
     if doc.stop is not None:
         doc.receipt = receipt(tx, row, "paused")
     noted, doc.resume_noted = doc.resume_noted, None
-    if not doc.holds:
+    decided = doc.person is not None and doc.person.decided and free_for_person(row)
+    if doc.person is not None:
+        doc.person.decided = False
+    if not doc.holds or decided:
         enter(row, "queued", tx.now)
         return [*lost, ev.RunQueued(why="nothing holds it any more")]
     enter(row, "paused", tx.now)

@@ -58,7 +58,12 @@ class Signature:
         try:
             inspect.signature(before).bind(**self.names)
         except TypeError as error:
-            raise self._bad(f"before= does not fit: {error}", "it takes the same arguments as the tool") from error
+            names = ", ".join(self.names)
+            raise self._bad(
+                f"before= does not fit: {error}", f"it takes what the tool takes, by name: {names}"
+            ) from error
+        except ValueError:  # it does not say what it takes
+            return
 
     def _type_hints(self) -> dict[str, Any]:
         try:

@@ -19,6 +19,7 @@ from standfast.events import Event
 from standfast.records import Json, When
 from standfast.rows import Fact, Frame, FrameKind
 from standfast.snapshots import Thoughts
+from standfast.ways import token_of
 
 RANK: Final[dict[FrameKind, int]] = {"task": 0, "later": 0, "next": 1, "now": 2}
 
@@ -252,10 +253,10 @@ class Stack:
         self._remove(frame)
         return [ev.FrameFinished(frame=frame.id, goal=frame.goal)]
 
-    def abandon(self, frame: Frame, by: str | None, reason: str) -> list[Event]:
+    def abandon(self, frame: Frame, by: str | None, reason: str, way: str = "") -> list[Event]:
         """A thought is given up, by someone and for a reason."""
         self._remove(frame)
-        return [ev.FrameAbandoned(frame=frame.id, goal=frame.goal, by=by, reason=reason)]
+        return give_up([frame], by, reason, way)
 
     def worked_on(self, now: float) -> None:
         """A step that had it active has ended."""
@@ -287,6 +288,9 @@ def find(frames: Sequence[Frame], which: str) -> Frame | None:
     return by_id or next((f for f in reversed(frames) if f.goal == which), None)
 
 
-def give_up(frames: Sequence[Frame], by: str | None, reason: str) -> list[Event]:
+def give_up(frames: Sequence[Frame], by: str | None, reason: str, way: str = "") -> list[Event]:
     """What becomes of open frames when their run ends or goes back before them: never silently."""
-    return [ev.FrameAbandoned(frame=f.id, goal=f.goal, by=by, reason=reason) for f in frames]
+    route, token = str(way), token_of(way)
+    return [
+        ev.FrameAbandoned(frame=f.id, goal=f.goal, by=by, route=route, by_token=token, reason=reason) for f in frames
+    ]

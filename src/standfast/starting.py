@@ -8,19 +8,29 @@ from typing import Any, cast
 from standfast import budget as budgets
 from standfast import events as ev
 from standfast.abc import Tx
-from standfast.agent import Agent, contract_budget
+from standfast.agents import Agent, contract_budget, contract_plan
 from standfast.codec import JsonSchema, from_json, storable, to_json
 from standfast.errors import NotStorable, RunIdTaken, UnknownAgent, WrongState
 from standfast.events import Event
 from standfast.halts import halt_run, holding, refuse_start
-from standfast.records import Budget, Json, PlanItem, Spent
+from standfast.outside import Outside
+from standfast.records import Budget, Json, Spent
 from standfast.rows import RunDoc, RunRow
 from standfast.snapshots import pack
 from standfast.start_digest import start_digest
 from standfast.stores.chain import genesis
+from standfast.taking_text import only_text
 
 
-def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: str, **ask: Any) -> bool:  # noqa: A002
+def start_once(
+    tx: Tx,
+    code: Agent[Any, Any] | None,
+    name: str,
+    state: Any,
+    id: str,  # noqa: A002
+    checks: Outside,
+    **ask: Any,
+) -> bool:
     """Start the run; False if it is there already, from the same agent and state. Without code: by name."""
     old = tx.run(id)
     if old is not None:
@@ -32,7 +42,7 @@ def start_once(tx: Tx, code: Agent[Any, Any] | None, name: str, state: Any, id: 
         )
     refuse_start(tx, name, ask["labels"] or {})
     if code is None:
-        _start_by_name(tx, name, state, id, **ask)
+        _start_by_name(tx, name, state, id, checks, **ask)
     else:
         new_run(tx, code, state, id=id, **ask)
     return True
@@ -59,7 +69,7 @@ def new_run(
 ) -> RunRow:
     """A queued run of an agent whose code is here; a child that a halt matches begins as held."""
     raw, logs = agent.state_codec.dump_new(state)
-    plan = [PlanItem(item, title) for item, title in agent.plan()]
+    plan = list(agent.plan())
     tx.put_contract(agent.contract_id, agent.name, agent.contract)
     for log, first, bodies in logs:
         tx.append_log(log, first, bodies)
@@ -123,8 +133,8 @@ def state_for(agent: Agent[Any, Any], state: Any) -> Any:
     given = type(state).__name__
     if isinstance(kind, type) and isinstance(state, kind):
         return state
-    if isinstance(state, str) and agent.text_field:
-        state = {agent.text_field: state}
+    if isinstance(state, str) and (field := agent.text_field or only_text(agent.state_codec.schema)):
+        state = {field: state}
     from_a_dict = isinstance(state, dict)
     try:
         if from_a_dict:
@@ -139,7 +149,7 @@ def state_for(agent: Agent[Any, Any], state: Any) -> Any:
 
 def plain_state(state: Any, contract: Json) -> Json:
     """A state as JSON, where the agent's code is not here."""
-    field = contract.get("text_field")
+    field = contract.get("text_field") or only_text(contract.get("state"))
     plain = from_json(storable({str(field): state} if isinstance(state, str) and field else state))
     if not isinstance(plain, dict):
         raise WrongState("without the agent's code, the state must be an object", hint="give a dict")
@@ -159,14 +169,13 @@ def _budget(of_agent: Budget, asked: Budget | None) -> Budget:
     return budgets.raised(of_agent, asked or Budget())
 
 
-def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, **ask: Any) -> RunRow:
+def _start_by_name(tx: Tx, name: str, state: Any, run_id: str, checks: Outside, **ask: Any) -> RunRow:
     """A run of an agent whose code is in another process: validated by its stored schema."""
     contract_id, contract = _contract_of(tx, name)
     plain = plain_state(state, contract)
     schema: Any = contract["state"]
-    JsonSchema.validate(schema, plain)
-    items: Any = contract.get("plan") or []
-    plan = [PlanItem(item, title) for item, title in items]
+    JsonSchema.fits(checks, schema, plain)
+    plan = contract_plan(contract)
     doc = RunDoc(
         by=ask["by"],
         labels=ask["labels"] or {},

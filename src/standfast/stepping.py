@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from standfast import budget as budgets
-from standfast import events as ev
 from standfast import loops
 from standfast.abc import Tx
 from standfast.children import cancel_children
@@ -19,16 +19,18 @@ from standfast.contained import contained, text_of
 from standfast.context import run_salt
 from standfast.errors import BadReturn, FramesOpen, NotCalled, StandfastError
 from standfast.events import Event
+from standfast.in_context import in_context
+from standfast.leftovers import end_leftovers
 from standfast.odd_text import mended
 from standfast.orders import carry_out_orders
-from standfast.outliving import leave_flight
 from standfast.passage import Door, current_door
-from standfast.records import Done, Idle
+from standfast.records import Done, Idle, Residue
 from standfast.rows import ErrorInfo, RunRow
 from standfast.run import Run
+from standfast.scope import current_attempt
 from standfast.snapshots import pack
 from standfast.stack import Stack, place
-from standfast.tool import Call, unperformed
+from standfast.tools import Call, unperformed
 from standfast.withdrawing import withdraw
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Turn:
     boundary: Boundary | None = None
     value: Any = None
     error: ErrorInfo | None = None
+    programs: list[Residue] = field(default_factory=list[Residue])  # left on purpose; named when the run comes to rest
 
 
 class Stepper:
@@ -71,11 +74,10 @@ class Stepper:
             if budget.repeats is not None and (again := loops.before_step(s.rounds, budget.repeats)):
                 s.ask_stop("loop", again)
                 return Turn("held")
-            current_door.set(Door(s, run))
             try:
                 if s.row.doc.orders:
                     await carry_out_orders(s, run, last=False)
-                returned = await take(run)
+                returned = await in_context(self._context(), lambda: take(run))  # noqa: B023 - called at once
                 self._all_performed()
             except asyncio.CancelledError as cancelled:
                 if scope.closed or scope.broken:
@@ -94,6 +96,15 @@ class Stepper:
                 return Turn("error", error=told(error))
             if turn is not None:
                 return turn
+
+    def _context(self) -> contextvars.Context:
+        """A clean context for each step, also if no restart came between it and the one before."""
+        context = self._s.env.context.copy()
+        context.run(current_attempt.set, self._scope)
+        context.run(unperformed.set, self._made)
+        context.run(run_salt.set, self._s.row.doc.salt)
+        context.run(current_door.set, Door(self._s, self._run))
+        return context
 
     def _all_performed(self) -> None:
         if self._made:
@@ -125,14 +136,15 @@ class Stepper:
             self._nothing_open(stack, returned)
             stack.worked_on(s.env.clock.now())
         run.number = 0  # whoever still holds this Run gets no further call
-        if s.flights or scope.used:
-            await self._leftovers()
+        if s.flights or scope.used or scope.pieces or scope.spawned:
+            await end_leftovers(s, scope, rests=returned is not None)
         if s.journal.rows:
             await self._let_go_of_earlier_attempts()
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(
             scope, scope.number, run.step, pack(run.plan.items, raw, stack.thoughts), logs, run.mail_read
         )
+        boundary.item, boundary.declined = run.plan.begun_with, run.mail_declined
         if run.plan.changed:
             s.show_plan(run.plan)
         if _is_done(returned):
@@ -151,6 +163,8 @@ class Stepper:
         s.step += 1
         scope.number += 1
         once = s.row.doc.step_once
+        if s.row.doc.redirects:
+            await s.flush(commit)  # whether this step has missed one decides what the next may read
         if s.shut or scope.closed or once:
             await s.flush(commit)
             if once and not s.shut:
@@ -180,26 +194,6 @@ class Stepper:
         await s.flushed()
         await s.write(act)
         s.look_for_work()
-
-    async def _leftovers(self) -> None:
-        """Calls that outlive their step: effects are waited for, reads are cut; each is named in the record."""
-        s, scope = self._s, self._scope
-        flights = list(s.flights.values())
-        for flight in flights:
-            what = f"{flight.call.tool.name} was in flight when step {s.step} ended"
-            s.note(ev.LeftBehind(what=what, where=flight.where()))
-            if flight.repeatable:
-                flight.cut()
-        for flight in flights:
-            await asyncio.wait({flight.until_over()}, timeout=flight.call.tool.grace if flight.repeatable else None)
-            if not flight.ended:
-                leave_flight(s, flight, "its step has ended")
-        others = {t for t in scope.used if t is not scope.main and not t.done()}
-        scope.used.clear()
-        for task in others:
-            task.cancel()
-        if others:
-            await asyncio.wait(others, timeout=0.05)
 
 
 def told(error: Exception) -> ErrorInfo:

@@ -181,7 +181,7 @@ class _Assembling:
 
     def _record(self, number: int, stop: _Found) -> StopRecord:
         begun = stop.begun
-        accepted = _moment(begun)
+        accepted = begun.accepted or _moment(begun)
         seq, settled, _ = stop.end or (None, None, None)
         trips = self._trips_of(stop)
         handed = _Handed(self._texts)
@@ -194,6 +194,7 @@ class _Assembling:
             by=begun.by,
             reason=begun.reason,
             route=begun.route,
+            by_token=begun.by_token,
             asked=begun.asked or accepted,
             accepted=accepted,
             settled=settled,
@@ -215,7 +216,9 @@ class _Assembling:
                 for told in stop.tellings.values()
             ),
             held_back=(*_kept_in(trips), *self._not_handed_over(stop)),
-            marks=tuple(Marked(call=m.call, offset=m.offset, by=m.by, reason=m.reason) for m in stop.marks),
+            marks=tuple(
+                Marked(call=m.call, offset=m.offset, by=m.by, by_token=m.by_token, reason=m.reason) for m in stop.marks
+            ),
             trips=tuple(map(_tripped, trips)),
         )
 

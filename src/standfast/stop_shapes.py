@@ -111,6 +111,7 @@ class Marked:
     call: str | None = None
     offset: int = 0
     by: str | None = None
+    by_token: str = ""  # the token that a server was shown for it
     reason: str = ""
 
 
@@ -143,6 +144,7 @@ class StopRecord:
     by: str | None = None
     reason: str = ""
     route: str = ""  # by which way the one who asked came
+    by_token: str = ""  # the token that a server was shown for it
     asked: Moment
     accepted: Moment
     settled: Moment | None = None

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from standfast.flight import Flight
-from standfast.outliving import leave_code, leave_flight
+from standfast.ladder import INSISTING
+from standfast.outliving import leave_code, leave_flight, leave_threads
 from standfast.places import place_of_task
-from standfast.records import Residue
+from standfast.records import Mode, Residue
 
 if TYPE_CHECKING:
     from standfast.session import Session
 
-Mode = Literal["pause", "soft", "cancel"]
 READ_GRACE = 0.1  # a read that is about to end anyway need not be repeated
 STEP_GRACE = 0.25  # a step that needs no further call may reach its boundary
 
@@ -37,8 +37,9 @@ class Stopping:
         """Until nothing of the attempt is running, but for what is named here."""
         s = self._s
         scope = s.attempt
-        if self._mode == "cancel" and scope is not None:
-            scope.closed = True
+        if scope is not None:
+            scope.stopping = True
+            scope.closed = scope.closed or self._mode == "cancel"
         drains = [asyncio.ensure_future(self._drain(f)) for f in list(s.flights.values())]
         step = asyncio.ensure_future(self._let_step_end())
         if drains:
@@ -49,13 +50,22 @@ class Stopping:
         if scope is not None:
             if scope.main is not None and not scope.main.done():
                 s.doing(f"the code of step {s.step} to stop ({place_of_task(scope.main)})")
+            s.programs.step_cut()
             self._residue += leave_code(s, await scope.suspend())
+            if scope.pieces:
+                s.doing(f"threads of step {s.step} to end ({scope.pieces.where()})")
+            self._residue += leave_threads(s, await scope.pieces.outlive(), self._residue)
             s.doing("")
         # calls that began between the verb and its notice end with their callers
         for flight in list(s.flights.values()):
             await self._drain(flight)
+            if flight.done is None and flight.unwound:  # its caller has gone, its threads may not have
+                await self._over(flight, flight.call.tool.grace + INSISTING)
             if flight.done is None and not flight.ended:
                 self._leave(flight, "it swallows its cancellation")
+        if scope is not None:  # clean-up of threads may have begun tasks
+            self._residue += leave_code(s, await scope.end())
+        s.programs.step_cut()  # its clean-up may have started others
         await s.programs.swept()
         await s.flushed_or_fenced()
         return self._residue
@@ -68,7 +78,7 @@ class Stopping:
             flight.cut()
             if flight.done is None:  # its body runs in its caller's task, and is cancelled with it
                 return
-            if not await self._over(flight, grace):
+            if not await self._over(flight, grace + INSISTING):
                 self._leave(flight, f"it did not end within {grace} s of being cut")
 
     def _leave(self, flight: Flight, why: str) -> None:

@@ -5,7 +5,7 @@ Every function here works inside a transaction on a row that was read in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -16,11 +16,13 @@ from standfast.abc import Tx
 from standfast.events import Event
 from standfast.leases import known_dead
 from standfast.machine import may_follow
-from standfast.records import CallRef, Hold, InFlight, Mark, Receipt, Residue, Status, Undo, Undone
-from standfast.rows import CallRow, HoldInfo, Left, RunRow, Stop
+from standfast.records import ENDED, CallRef, Hold, InFlight, Mark, Receipt, Residue, Status, Undo, Undone
+from standfast.rows import CallRow, HoldInfo, Left, RunDoc, RunRow, Stop
 from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import family_spent
 from standfast.stack import give_up
+from standfast.unread import not_read, sent_anew
+from standfast.ways import way_back
 
 _VOID = "void"  # the data of an asks hold whose questions a redirect or an edit has overtaken
 
@@ -192,16 +194,15 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         if c.undo is not None
     ]
     outcomes, residue = _ended_flights(tx, row, stop)
-    residue += _left_before(tx, row, residue)
+    residue += left_running(tx, row, residue)
     for entry in undone:
         if entry.outcome != "undone":
             residue.append(Residue(f"{entry.call.tool} could not be undone", entry.reason or entry.outcome, entry.call))
     known = {c.id for c in ledger}
     for flight in outcomes:
-        if flight.outcome in ("in_doubt", "still_running") and flight.call.id not in known:
-            named = any(r.call is not None and r.call.id == flight.call.id for r in residue)
-            if not named:
-                residue.append(Residue(f"{flight.call.tool}: {flight.outcome.replace('_', ' ')}", "", flight.call))
+        open_ = flight.outcome in ("in_doubt", "still_running") and flight.call.id not in known
+        if open_ and not any(_names(r, flight.call) for r in residue):
+            residue.append(Residue(f"{flight.call.tool}: {flight.outcome.replace('_', ' ')}", "", flight.call))
     kept = tuple(replace(c.ref, run=of) for of, c in calls if c.undo is None and c.status == "finished")
     return Receipt(
         run=row.id,
@@ -224,6 +225,9 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
         marks=tuple(stop.marks),
         undo=stop.undo if stop.verb == "cancel" else None,
         soft=stop.soft,
+        not_read=not_read(row, tx.mail(row.n), ended=status in ENDED),
+        route=stop.route,
+        by_token=stop.by_token,
     )
 
 
@@ -242,15 +246,39 @@ def forget_the_dead(tx: Tx, row: RunRow) -> None:
     row.doc.left = {k: one for k, one in row.doc.left.items() if one.holder is None or not known_dead(tx, one.holder)}
 
 
-def still_running(row: RunRow, residue: Iterable[Residue], holder: str | None, *, blocking: bool = False) -> None:
-    """Remember what this stop leaves running: the stops after it must name it too."""
+def still_running(doc: RunDoc, residue: Iterable[Residue], holder: str | None, *, blocking: bool = False) -> None:
+    """Remember what is left running: the stops to come must name it too."""
     for one in residue:
-        row.doc.left[place_in_list(one)] = Left(one, holder, blocking)
+        doc.left[place_in_list(one)] = Left(one, holder, blocking)
+
+
+def body_left(call: CallRef, where: str) -> Residue:
+    """A call that goes on although it was cut."""
+    return Residue(f"{call.tool} is still running", where, call)
 
 
 def place_in_list(left: Residue) -> str:
-    """Under which name it is remembered."""
-    return left.call.id if left.call is not None else f"{left.what}: {left.why}"
+    """Under which name it is remembered. A call has one body; of what that has started there may be many."""
+    if left.call is not None and left.what == body_left(left.call, "").what:
+        return left.call.id
+    return f"{left.what}: {left.why}"
+
+
+def goes_on(tx: Tx, run: int, call: CallRow, ended: Container[str]) -> bool:
+    """Is this call, or anything that it has started, still running as far as is known? `ended`: it is, of these, not.
+
+    Asked by the driver of `run` when it undoes the call; that may be another driver than the one that performed it,
+    or the driver of a run above it.
+    """
+    rows = [row for n in dict.fromkeys((call.run, run)) if (row := tx.run_n(n)) is not None]
+    return any(
+        left.residue.call is not None
+        and left.residue.call.id == call.id
+        and place not in ended
+        and (left.holder is None or not known_dead(tx, left.holder))
+        for row in rows
+        for place, left in row.doc.left.items()
+    )
 
 
 def has_ended(row: RunRow, place: str) -> bool:
@@ -263,8 +291,8 @@ def unblocked(row: RunRow, holder: str) -> None:
     row.doc.left = {k: left for k, left in row.doc.left.items() if left.holder != holder or not left.blocking}
 
 
-def _left_before(tx: Tx, row: RunRow, named: list[Residue]) -> list[Residue]:
-    """What stops before this one left running, in processes that live."""
+def left_running(tx: Tx, row: RunRow, named: Iterable[Residue] = ()) -> list[Residue]:
+    """What earlier stops and steps have left running, in processes that live; without what is `named` already."""
     known = {place_in_list(one) for one in named}
     left = [one for place, one in row.doc.left.items() if place not in known]
     return [_of_run(one.residue, row) for one in left if one.holder is None or not known_dead(tx, one.holder)]
@@ -290,6 +318,11 @@ def _ended_flights(tx: Tx, row: RunRow, stop: Stop) -> tuple[list[InFlight], lis
     return list({f.call.id: f for f in outcomes}.values()), list(dict.fromkeys(residue))
 
 
+def _names(residue: Residue, call: CallRef) -> bool:
+    """Is it said of the call itself, and not of something that it has started?"""
+    return residue.call is not None and residue.call.id == call.id and residue.what.startswith(call.tool)
+
+
 def _named(ref: CallRef, row: RunRow) -> CallRef:
     return ref if ref.run else replace(ref, run=row.id)
 
@@ -304,11 +337,14 @@ def _ended_as(call: CallRow | None) -> Literal["aborted", "finished", "failed", 
 
 
 def _with_undo_outcome(flight: InFlight, ledger: list[CallRow]) -> InFlight:
-    """A cut write stays in doubt unless its undo or probe has settled it."""
+    """A cut write stays in doubt unless its undo or probe has settled it: it had no effect that is left.
+
+    If its thread came to its own end, the effect was there, and is not called aborted for being taken back.
+    """
     if flight.outcome != "in_doubt":
         return flight
     settled = next((c for c in ledger if c.id == flight.call.id and c.undo == "undone"), None)
-    return flight if settled is None else InFlight(flight.call, "aborted")
+    return flight if settled is None else replace(flight, outcome=flight.threads or "aborted")
 
 
 def partial_output(tx: Tx, row: RunRow) -> str:
@@ -348,7 +384,7 @@ def finish_cancel(tx: Tx, row: RunRow) -> list[Event]:
     done = receipt(tx, row, "cancelled")
     row.doc.receipt = done
     why = f"the run was cancelled: {done.reason}" if done.reason else "the run was cancelled"
-    frames, row.doc.frames = give_up(row.doc.frames, done.by, why), []
+    frames, row.doc.frames = give_up(row.doc.frames, done.by, why, way_back(done.route, done.by_token)), []
     enter(row, "cancelled", tx.now)
     return [*frames, ev.RunCancelled(receipt=done)]
 
@@ -390,10 +426,12 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
         if mail.not_before > target.step:  # it waited for a step that is far ahead again
             mail.not_before = target.step
             tx.update_mail(mail)
-    by = row.doc.stop.by if row.doc.stop is not None else None
+    sent_anew(row, target.step)
+    stop = row.doc.stop
+    by, way = (None, "") if stop is None else (stop.by, way_back(stop.route, stop.by_token))
     out: list[Event] = [
         *dropped,
-        *give_up(gone, by, f"the run was rewound to step {target.step}"),
+        *give_up(gone, by, f"the run was rewound to step {target.step}", way),
         ev.Rewound(to=target.step, epoch=row.epoch),
     ]
     row.doc.rewinds.append((row.epoch, target.step))
@@ -429,9 +467,13 @@ def abandon_rewind(tx: Tx, row: RunRow) -> None:
 
 def queue_if_free(row: RunRow, now: float, why: str) -> list[Event]:
     """A run whose last hold went by an answer or decision goes on by itself; so does what a person performs in it."""
-    person = row.doc.person
-    free = not row.doc.holds or (person is not None and set(row.doc.holds) <= set(person.kept))
-    if row.status == "paused" and free:
+    if row.status == "paused" and (not row.doc.holds or free_for_person(row)):
         enter(row, "queued", now)
         return [ev.RunQueued(why=why)]
     return []
+
+
+def free_for_person(row: RunRow) -> bool:
+    """Does nothing hold what a person performs in the run, but what held the run before?"""
+    person = row.doc.person
+    return person is not None and set(row.doc.holds) <= set(person.kept)

@@ -14,20 +14,21 @@ from standfast.errors import Fenced, NotStorable
 from standfast.events import Event
 from standfast.family import hold_at_cap, stop_family
 from standfast.journal import Journal
+from standfast.ladder import end_tasks
 from standfast.loops import Rounds
-from standfast.outliving import still_left
+from standfast.outliving import name, not_ended, still_left
 from standfast.person_steps import perform_for_person
 from standfast.plan import Plan
-from standfast.records import Hold, Moment, Residue, Spent, Status
+from standfast.records import Hold, Mode, Moment, Residue, Spent, Status
 from standfast.rows import CallRow, RunDoc, RunRow, Stop
 from standfast.run import Run
-from standfast.scope import SUSPEND_DEADLINE, Attempt, current_attempt, stop_tasks
+from standfast.scope import Attempt, current_attempt
 from standfast.session import Session
 from standfast.snapshots import thoughts_in, unpack
 from standfast.spending import spent_before
 from standfast.stack import Stack
 from standfast.stepping import Stepper, Turn, told
-from standfast.stopping import Mode, Stopping
+from standfast.stopping import Stopping
 from standfast.stops import enter, hold, said_in_step, still_running
 from standfast.withdrawing import void_decisions, withdraw
 
@@ -57,6 +58,7 @@ class Supervisor:
         finally:
             if self._stepper is not None and not self._stepper.done() and self._s.attempt is not None:
                 self._s.attempt.closed = True
+            self._s.programs.step_ended()
         if self._redirected:
             await self._void_decisions()
         return True
@@ -91,6 +93,7 @@ class Supervisor:
         s.row, s.spent, snapshot, rows, said = s.env.store.read(look)
         row = s.row
         plan, raw = unpack(snapshot)
+        plan = s.agent.fit_plan(plan, row.doc.plan, row.doc.stage_ids)
         person = row.doc.person
         s.person = "" if person is None else person.id
         state: Any = None
@@ -105,8 +108,10 @@ class Supervisor:
         s.journal.values = {} if person is not None else dict(row.doc.values)
         s.interruption = None if person is not None else s.journal.interruption(said)
         self._redirected = person is None and row.doc.set_back and bool(rows)
+        if row.doc.retrying:  # of calls whose driver has died
+            s.change(_wait_for_nothing)
         s.stop_asked = None
-        s.shut = False
+        s.shut = s.held_here = s.unwritten is not None
         s.outcomes = []
         scope = s.attempt = Attempt(row.attempt, s.wake.set)
         run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step), self._stack(snapshot))
@@ -117,8 +122,9 @@ class Supervisor:
             task = s.env.loop.create_task(taking, name=f"standfast {row.id}")
         finally:
             current_attempt.reset(token)
+        scope.begin_program = s.programs.begin_in_step
         scope.main = task
-        scope.spawned.discard(task)
+        scope.disown(task)
         task.add_done_callback(lambda _: s.wake.set())
         self._stepper = task
 
@@ -141,6 +147,8 @@ class Supervisor:
         stepper = self._stepper
         assert scope is not None
         assert stepper is not None
+        if s.unwritten is not None:
+            s.wake.set()
         while True:
             await self.woken()
             if s.stop_asked is not None and s.stop_asked[0] == "tripwire":  # whatever else was asked meanwhile
@@ -150,6 +158,9 @@ class Supervisor:
                 await self.stop(self._mode())
                 return
             if s.row.status != "running":
+                return
+            if s.held_here:  # also by a stop that came to nothing meanwhile: what the gate has refused waits for ever
+                await self.stop(s.unwritten or "pause")
                 return
             if s.row.attempt > scope.number or (scope.closed and not stepper.done()):
                 await self._set_back()
@@ -230,10 +241,16 @@ class Supervisor:
                 await self.woken()
                 if s.row.status == "cancelling":
                     stopping.harden(self._mode())
+                elif s.unwritten == "cancel":
+                    stopping.harden("cancel")
         except BaseException:  # fenced, or a fault of ours: whoever handles that stops the attempt anew
-            await stop_tasks({work}, SUSPEND_DEADLINE)
+            await end_tasks({work})
             raise
         self._extra_residue = work.result()
+        while s.unwritten is not None and s.row.status == "running":  # all has ended; the store cannot be told yet
+            s.doing("storage: the stop is not recorded yet")
+            await self.woken()
+        s.doing("")
         await self._keep_outcomes(await s.programs.left() if mode == "pause" else [])
         if self._stepper is not None and self._stepper.done() and not self._stepper.cancelled():
             turn = self._stepper.result()
@@ -245,6 +262,7 @@ class Supervisor:
         s = self._s
         outcomes, s.outcomes = s.outcomes, []
         residue, self._extra_residue = [*self._extra_residue, *still_left(s, self._extra_residue)], []
+        refused, s.refused = s.refused, []
         begun = list(s.begun)
 
         def act(_: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
@@ -257,8 +275,8 @@ class Supervisor:
                 f for f in outcomes if f.call.id not in known and (f.call.id in named or f.outcome == "still_running")
             ]
             running = programs if row.status != "cancelling" else []  # who cancels ends them
-            stop.residue += [*residue, *running]
-            still_running(row, residue, s.env.lease.id)
+            stop.residue += [*residue, *running, *refused]
+            still_running(row.doc, not_ended(s, residue), s.env.lease.id)
             stop.calls_after = len({i for i, at in begun if at > stop.accepted_at and i not in named})
             left: list[Event] = [ev.LeftBehind(what=r.what, where=r.why) for r in (*residue, *running)]
             drained = ev.VerbNoted(verb="drained", by=None, text=f"{len(outcomes)} call(s) in flight")
@@ -266,6 +284,8 @@ class Supervisor:
 
         if s.row.doc.stop is not None:
             await s.write(act)
+        elif residue:
+            name(s, residue)
 
     async def _set_back(self) -> None:
         """A redirect for right now (or a refused boundary): the step is taken again from its snapshot."""
@@ -282,6 +302,9 @@ class Supervisor:
         s = self._s
         assert s.stop_asked is not None
         name, text, data, asked = s.stop_asked
+        if name == "loop" and isinstance(data, list):
+            await self._hold_going_round(text, data, asked)
+            return
         if name in ("budget", "loop"):
             await self._hold_at_cap(str(data or s.row.id), name, text, asked)
             return
@@ -291,7 +314,7 @@ class Supervisor:
 
         def act(tx: Tx, row: RunRow) -> tuple[None, list[Event], bytes | None]:
             gone = withdraw(tx, row, waiting, s.person) if name == "asks" else []
-            if row.status == "running" and not _settled(tx, row, name):
+            if row.status == "running" and not _settled(tx, row, name, s.person):
                 hold(row, name, tx.now, text, data)
                 if name == "user":
                     row.doc.step_once = False
@@ -323,6 +346,18 @@ class Supervisor:
         await self.reload()
         await self.stop(self._mode())
 
+    async def _hold_going_round(self, text: str, data: JsonValue, asked: Moment) -> None:
+        """Equal writes are held whatever the budget says of its caps: nothing is used up."""
+        s = self._s
+        await s.flushed()
+        await s.env.unfenced(
+            lambda tx: stop_family(
+                *(tx, tx.run(s.row.id), "loop", text, asked), cancel=False, trigger="budget", data=data
+            )
+        )
+        await self.reload()
+        await self.stop(self._mode())
+
     async def _tripped(self, text: str, data: JsonValue, asked: Moment) -> None:
         """A tripwire has closed a model's stream: the run is held, or cancelled, as it says."""
         s = self._s
@@ -341,8 +376,11 @@ class Supervisor:
 
     async def _end_turn(self, turn: Turn) -> None:
         s = self._s
-        if turn.kind == "idle":
-            await s.programs.left()
+        if turn.kind in ("idle", "performed", "done"):
+            turn.programs = await s.programs.left()
+            if turn.kind == "done":
+                for one in turn.programs:
+                    s.note(ev.LeftBehind(what=one.what, where=one.why))
         await s.flushed_or_fenced()
         if turn.kind == "error" and s.agent.on_error == "fail" and s.row.status == "running":
             await self._fail(turn)
@@ -357,7 +395,15 @@ class Supervisor:
             await self._endings.fail(turn.error)
 
 
-def _settled(tx: Tx, row: RunRow, name: Hold) -> bool:
-    """Was what this hold would wait for decided while it was on its way? Then nobody would ever lift it."""
+def _wait_for_nothing(doc: RunDoc) -> None:
+    doc.retrying = {}
+
+
+def _settled(tx: Tx, row: RunRow, name: Hold, person: str) -> bool:
+    """Was what this hold would wait for decided while it was on its way? Then nobody would ever lift it.
+
+    What a person performs does not wait for what the agent's own step asks, nor the other way round.
+    """
     waits_for = {"asks": ("asking",), "in_doubt": ("in_doubt", "check")}.get(name)
-    return waits_for is not None and not any(c.status in waits_for for c in tx.open_calls(row.n))
+    open_calls = [call for call in tx.open_calls(row.n) if call.person == person]
+    return waits_for is not None and not any(call.status in waits_for for call in open_calls)

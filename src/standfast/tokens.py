@@ -15,10 +15,15 @@ from standfast.rights import Right, Scope, Token, hash_of
 
 LONGEST_NAME: Final = 80
 MOST_TOKENS: Final = 10_000  # that count at one time; those that have ended are not counted
+LONGEST_LINE: Final = 16  # tokens from one that was made with none down to the last: each use looks at all of them
 _NAME: Final = re.compile(r"[^\W_][\w .,@+'-]*", re.UNICODE)
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 LONGEST_SECONDS: Final = 10 * 366 * _UNITS["d"]
 SHARED_SECONDS: Final = 7 * _UNITS["d"]  # how long a token lasts if nobody says otherwise
+
+
+class TokenEnded(Misuse):
+    """The token that was shown, or one that it was made with, counts no longer."""
 
 
 def lifetime(text: str) -> float | None:
@@ -58,7 +63,11 @@ def make_token(
     route: str = "",
     parent: str | None = None,
 ) -> Token:
-    """A token from now on, for `seconds` and in no case beyond `until`; what is kept of its secret is a hash."""
+    """A token from now on, for `seconds` and in no case beyond `until`; what is kept of its secret is a hash.
+
+    With a `parent` the whole line of parents must count in this very transaction (`TokenEnded`), and the token gets no
+    more than each of them has: a parent that is being revoked leaves no child behind.
+    """
     if len(name) > LONGEST_NAME or (name and not _NAME.fullmatch(name)):
         raise Misuse(
             "the name of a token is letters, digits and spaces, 80 at most", hint="give another; nothing was changed"
@@ -74,9 +83,11 @@ def make_token(
             f"there are {counting} tokens that count already",
             hint="revoke some, or let them expire; nothing was changed",
         )
-    expires = None if seconds is None else tx.now + seconds
-    if until is not None:
-        expires = until if expires is None else min(expires, until)
+    ends = [] if seconds is None else [tx.now + seconds]
+    ends += [] if until is None else [until]
+    if parent is not None:
+        ends += _ends_of_grantors(tx, parent, rights, run, labels)
+    expires = min(ends, default=None)
     token = Token(
         id=id,
         name=name,
@@ -103,6 +114,69 @@ def make_token(
         )
     )
     return token
+
+
+def _ends_of_grantors(
+    tx: Tx, parent: str, rights: tuple[Right, ...], run: str | None, labels: dict[str, str]
+) -> list[float]:
+    """When those above a new token end, if they do. Each must count, and have what is given."""
+    line = line_of(tx, parent)
+    if why := why_ended(tx, parent):
+        raise TokenEnded(f"no token can be made with {parent[:100]}: {why}", hint="nothing was changed")
+    if len(line) >= LONGEST_LINE:
+        raise Misuse(
+            f"{parent} is the {len(line)}th in a line of tokens that were made with each other",
+            hint="make the token with one further up; nothing was changed",
+        )
+    for each in line:
+        more = [right for right in rights if right not in each.rights]
+        if more:
+            raise Misuse(f"{each.id} does not have the right {more[0]!r} to give", hint="nothing was changed")
+        if not _within(tx, each.scope, run, labels):
+            raise Misuse(f"{each.id} does not reach the runs that the token is for", hint="nothing was changed")
+    return [each.expires for each in line if each.expires is not None]
+
+
+def _within(tx: Tx, scope: Scope | None, run: str | None, labels: dict[str, str]) -> bool:
+    """Does the scope hold everything that a token for this run or these labels would reach?"""
+    if scope is None:
+        return True
+    if run is not None:
+        return reaches(tx, scope, run)
+    return bool(scope.labels) and all(labels.get(name) == value for name, value in scope.labels)
+
+
+def line_of(tx: Tx, id: str) -> list[Token]:  # noqa: A002
+    """The token, the one it was made with, and so on, as far as they are there."""
+    line: list[Token] = []
+    wanted: str | None = id
+    while wanted is not None and all(wanted != token.id for token in line):
+        token = tx.token_named(wanted)
+        if token is None:
+            break
+        line.append(token)
+        wanted = token.parent
+    return line
+
+
+def why_ended(tx: Tx, id: str, now: float | None = None) -> str:  # noqa: A002
+    """Why a token counts no longer, by itself or through one that it was made with; empty while it does.
+
+    Every use asks this, not the token alone: a child that was written while its parent was being revoked counts as
+    little as its parent.
+    """
+    now = tx.now if now is None else now
+    line = line_of(tx, id)
+    if not line:
+        return "this token is not there any more"
+    if why := line[0].ended(now):
+        return why
+    for above in line[1:]:
+        if why := above.ended(now):
+            return f"{why}: it was made with {above.id}, of which the same is true"
+    if line[-1].parent is not None:
+        return f"the token {line[-1].parent} that this one was made with is not there"
+    return ""
 
 
 def revoke_token(tx: Tx, id: str, *, by: str | None = None, reason: str = "", route: str = "") -> list[str]:  # noqa: A002

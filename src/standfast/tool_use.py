@@ -12,7 +12,7 @@ from standfast.dialects import tool_result
 from standfast.errors import CallDenied, CallFailed, CallTimedOut, ChildCancelled, StandfastError
 from standfast.records import Json
 from standfast.replies import Dialect, ToolCall
-from standfast.tool import Call, unperformed
+from standfast.tools import Call
 from standfast.usable import usables
 
 if TYPE_CHECKING:
@@ -62,9 +62,6 @@ class ToolUse:
         left = self._run.withhold(call)
         if left == "over":
             return call
-        made = unperformed.get()
-        if made is not None:
-            made.discard(call)
         if left == "cut" and call.tool.effect != "read":
             return f"cut off: {why}; {_UNKNOWN}"
         return f"not executed: {why}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from standfast.tool import Tool
+    from standfast.tools import Tool
 
 
 class Toolbox(ABC):

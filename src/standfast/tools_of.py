@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeGuard
 
-from standfast.tool import Tool
 from standfast.toolbox import Toolbox
+from standfast.tools import Tool
 
 MOST_OBJECTS = 5000
 

@@ -79,10 +79,11 @@ def note_excused(session: Session, flight: Flight, watch: Watch) -> None:
 def close_at_once(session: Session, flight: Flight) -> None:
     """End the call before another character of it is read: what its body makes of that is no result."""
     if session.attempt is not None:
-        session.attempt.broken = True
+        session.attempt.broken = session.attempt.stopping = True
     flight.spoiled = True
-    flight.cut()
-    if flight.task is not None and asyncio.current_task() is flight.task:
+    here = flight.task is not None and asyncio.current_task() is flight.task
+    flight.cut(asked=here)
+    if here:
         raise asyncio.CancelledError("a tripwire has closed the stream")
 
 

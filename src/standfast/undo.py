@@ -16,8 +16,8 @@ from standfast.events import Event
 from standfast.performed import call_of, performed, probe
 from standfast.records import Happened, NotHappened
 from standfast.rows import CallRow
-from standfast.stops import pending_undos, tell_owner
-from standfast.tool import Tool
+from standfast.stops import goes_on, pending_undos, tell_owner
+from standfast.tools import Tool
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
@@ -54,7 +54,9 @@ class Ledger:
         if row.status in ("in_doubt", "check", "started", "failed"):
             answer = await probe(tool, row, s)
             if isinstance(answer, NotHappened):
-                if await s.may_still_happen(row):
+                if self._goes_on(row):
+                    await self._end(row, "in_doubt", "it had not happened, but what it had started was still running")
+                elif await s.may_still_happen(row):
                     await self._end(row, "in_doubt", "it had not happened, but another process may still be at it")
                 else:
                     await self._end(row, "undone", "it had not happened")
@@ -72,6 +74,7 @@ class Ledger:
             reason = s.without_secrets(why)  # it is shown, and goes into the receipt
             if outcome == "failed" and row.tries < TRIES:
                 s.doing(f"undo of {row.tool} failed ({reason}); try {row.tries + 1} of {TRIES} follows")
+                await self._failed(row, reason)
                 took = s.env.loop.time() - began
                 left = max(left - took, 0.0)
                 pause = min(max(FIRST_PAUSE * 3 ** (row.tries - 1) - took, 0.0), left / 2)
@@ -85,8 +88,10 @@ class Ledger:
         """An undo may use dependencies and its key; what it says and spends is nobody's budget."""
         undo = tool.undo
         assert undo is not None
+        going = self._goes_on(row)
+        call = call_of(tool, row, self._s)
         try:
-            await aside(call_of(tool, row, self._s), lambda: undo(performed(tool, row)), seconds)
+            await aside(call, lambda: undo(performed(tool, row)), seconds)
         except CannotUndo as error:
             return "impossible", text_of(error)
         except TookTooLong as error:
@@ -95,9 +100,20 @@ class Ledger:
             return "failed", f"{type(error).__name__}: {text_of(error)}"
         if any(f.id == row.id for f in self._s.left):
             return "in_doubt", "it was undone while its body was still running"
+        if going:
+            return "in_doubt", "it was undone while what it had started was still running"
+        if self._goes_on(row):
+            return "in_doubt", "what an undo of it had started was still running"
+        if call.spoiled:
+            return "in_doubt", "what its undo had started and not waited for did not end, and was cut"
         if row.status != "finished" and await self._s.may_still_happen(row):
             return "in_doubt", "it was undone while another process may still have been at it"
         return "undone", ""
+
+    def _goes_on(self, row: CallRow) -> bool:
+        """Is the call, or what it or an undo of it has started, still running? Its effect may yet come."""
+        s = self._s
+        return s.env.store.read(lambda tx: goes_on(tx, s.row.n, row, s.ended_code))
 
     def _code(self, row: CallRow) -> Tool[..., Any]:
         """The tool's code; a process without it must leave the row to one that has it."""
@@ -114,6 +130,19 @@ class Ledger:
             if row.run != run.n:
                 tell_owner(tx, row, f"try {row.tries} to undo {row.tool}, with the run above")
             return None, [], None
+
+        await self._s.write(act)
+
+    async def _failed(self, row: CallRow, reason: str) -> None:
+        """Whoever waits, in whatever process, sees that a try has failed, and why, while there are more to come."""
+
+        def act(tx: Tx, run: RunRow) -> tuple[None, list[Event], bytes | None]:
+            row.undo_reason = reason
+            tx.update_call(row)
+            text = f"try {row.tries} of {TRIES} to undo {row.tool} failed: {reason}"
+            if row.run != run.n:
+                tell_owner(tx, row, text)
+            return None, [ev.VerbNoted(verb="undo", by=None, reason=reason, text=text)], None
 
         await self._s.write(act)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from standfast.agent import as_agent
+from standfast.agents import as_agent
 from standfast.builtin_calls import child
 from standfast.codec import from_json
 from standfast.errors import BadTool, Misuse, StandfastError
 from standfast.replies import ToolSpec
-from standfast.tool import Call, Tool
 from standfast.toolbox import Toolbox
+from standfast.tools import Call, Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from standfast import events as ev
 from standfast.codec import expand_logs, from_json
 from standfast.errors import Misuse, RunCancelled, RunFailed, RunHeld
 from standfast.events import Event, TextDelta
-from standfast.evidence.bundle import Wishes
-from standfast.evidence.bundle_shapes import About
-from standfast.evidence.bundle_zip import placed
+from standfast.hub import LIVE_BACKLOG
 from standfast.records import ENDED, Receipt, RunView
 from standfast.rows import RunRow
+from standfast.said_texts import LiveText, span_of
 from standfast.snapshots import unpack
 from standfast.stop_records import StopRecord, stops_of
 from standfast.stops import receipt
@@ -26,10 +25,14 @@ from standfast.views import is_stuck, view_of
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
+    from standfast.evidence.bundle import Wishes
+    from standfast.evidence.bundle_shapes import About
     from standfast.runtime import Runtime
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+ROWS_AT_ONCE = 100  # of a record, before others of the event loop have their turn
 
 
 class Watched(Generic[R]):
@@ -49,6 +52,10 @@ class Watched(Generic[R]):
 
     def _read(self, look: Callable[[Tx, RunRow], T]) -> T:
         return self._runs.read(lambda tx: look(tx, control.load(tx, self.id)))
+
+    async def _read_aside(self, look: Callable[[Tx, RunRow], T]) -> T:
+        """The same for what reads a whole record: other runs of this event loop go on meanwhile."""
+        return await asyncio.to_thread(self._read, look)
 
     def _row(self) -> RunRow:
         return self._read(lambda _, row: row)
@@ -77,29 +84,36 @@ class Watched(Generic[R]):
         fetch = self._runs.fetch
         if typed:
             return self._runs.agents[name].state_codec.load_state(raw, fetch)
-        return expand_logs(from_json(raw), fetch)
+        return await asyncio.to_thread(lambda: expand_logs(from_json(raw), fetch))
 
     async def transcript(self) -> list[Said]:
         """What was said, call by call, partial text included: a call that was repeated is there once a try."""
-        return self._read(transcript_of)
+        return await self._read_aside(transcript_of)
 
     async def stops(self) -> tuple[StopRecord, ...]:
         """The record of each stop, oldest first: by what and whom, when, and what had reached whom by then."""
-        return self._read(stops_of)
+        return await self._read_aside(stops_of)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | TextDelta]:
-        """Every event once, in order, from `after` on; ends after the ending. Live text comes in between."""
+        """Every event once, in order, from `after` on; ends after the ending. Live text comes in between, without gaps.
+
+        Text that was being said when the stream began comes as `TextFlushed` first.
+        """
         arguments.whole("after", after, "give the seq of an event, or 0 for all of them")
         endings = (ev.RunDone, ev.RunCancelled, ev.RunFailed)
+        live = LiveText(LIVE_BACKLOG)
         with self._runs.hub.waiting(self.id, steps=True) as waiter:
             while True:
                 row = self._row()
-                rows = self._runs.read(lambda tx: tx.record(row.n, after))  # noqa: B023 - called at once
+                rows = self._runs.read(lambda tx: tx.record(row.n, after, ROWS_AT_ONCE))  # noqa: B023 - called at once
                 ended = False
                 for seq, events in rows:
+                    await asyncio.sleep(0)  # who reads a long record must not keep other runs from going on
                     for event in events:
                         event.run = self.id
                         after = event.seq
+                        if isinstance(event, ev.TextFlushed):
+                            live.recorded(span_of(event))
                         yield event
                         ended = ended or isinstance(event, endings)
                     after = seq  # also of a row whose content was deleted
@@ -108,7 +122,8 @@ class Watched(Generic[R]):
                 if rows:
                     continue
                 deltas, waiter.deltas = waiter.deltas, []
-                for delta in deltas:
+                live.waiting.extend(deltas)
+                while delta := live.next():
                     yield delta
                 if not deltas:
                     self._runs.must_be_open()
@@ -129,6 +144,8 @@ class Watched(Generic[R]):
         `recipients` are age public keys: for them alone the agent's instructions are sealed into it, if this process
         has the agent. That it was taken, and by whom, is in the record of the house.
         """
+        from standfast.evidence.bundle_zip import placed  # noqa: PLC0415 - see Runtime.write_evidence
+
         with placed(Path(path), force=force) as file:
             wishes: Wishes = {"recipients": recipients, "children": children, "anchor": anchor}
             wishes |= {"by": by, "route": self.route}

@@ -11,7 +11,7 @@ from standfast.events import Event
 from standfast.places import place_of_thread
 from standfast.records import CallRef, InFlight, Residue
 from standfast.settling import settle_pause
-from standfast.stops import finish_cancel, mark_undo, pending_undos, still_running
+from standfast.stops import body_left, finish_cancel, mark_undo, pending_undos, still_running
 
 if TYPE_CHECKING:
     from standfast.abc import Tx
@@ -59,7 +59,7 @@ def settle_wedged(store: SqliteStore, driver: Driver) -> bool:
         tx.signal(row.id)
         return True
 
-    return store.write(settle)
+    return store.write(settle, "control")
 
 
 def has_effect(ref: CallRef) -> bool:
@@ -117,6 +117,6 @@ def _name(tx: Tx, row: RunRow, code: Residue) -> None:
             call.left_by = row.holder
             tx.update_call(call)
     stop.residue.append(code)
-    bodies = [Residue(f"{ref.tool} is still running", code.why, ref) for ref in row.in_flight]
-    still_running(row, [code, *bodies], row.holder, blocking=True)
+    bodies = [body_left(ref, code.why) for ref in row.in_flight]
+    still_running(row.doc, [code, *bodies], row.holder, blocking=True)
     row.in_flight = []

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+import pytest
 from tests.server.serving import LONG, Server, eventually
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
+
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
 
 SOON = 10.0  # seconds: far more than a stop takes, far less than it took behind the flood
 SOCKETS = 10

@@ -14,6 +14,8 @@ from standfast.server.operations import OPERATIONS
 VERB_BODIES: dict[str, Any] = {
     "redirect": {"text": "send it to me"},
     "message": {"text": "hello"},
+    "resend": {"mail": "m"},
+    "drop": {"mail": "m"},
     "edit": {"patch": {"to": 9}},
     "resolve": {"call_id": "c", "decision": "happened"},
     "approve": {"call_id": "c"},

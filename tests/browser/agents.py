@@ -9,7 +9,22 @@ from pathlib import Path
 
 from pydantic import BaseModel, PositiveInt
 
-from standfast import Budget, Done, LLMAgent, Performed, Pipeline, Run, agent, ask, models, say, spend, tool
+from standfast import (
+    Budget,
+    Done,
+    LLMAgent,
+    Performed,
+    Pipeline,
+    Run,
+    Tripwire,
+    agent,
+    ask,
+    child,
+    models,
+    say,
+    spend,
+    tool,
+)
 from standfast.models import use
 
 WORLD = Path(os.environ.get("STANDFAST_TEST_WORLD", "."))
@@ -76,16 +91,19 @@ memo = Pipeline("memo", Memo)
 
 @memo.stage("Fetch customer list")
 async def fetch(run: Run[Memo]) -> None:
+    run.note(run.instruction)
     run.state.customers = await run.call(customers(run.state.month, run.state.doors))
 
 
 @memo.stage("Join usage data")
 async def join(run: Run[Memo]) -> None:
+    run.note(run.instruction)
     await run.call(join_usage(run.state.customers), title="Join usage")
 
 
 @memo.stage("Score accounts")
 async def score(run: Run[Memo]) -> None:
+    run.note(run.instruction)
     await run.call(explain(run.state.customers, run.state.doors), title="Explain the scores")
     run.state.score = 0.7
 
@@ -265,4 +283,107 @@ narrator = LLMAgent(
     tripwire=False,
 )
 
-AGENTS = [memo, buyer, asker, spender, breaker, loser, payer, single, talker, drifter, tripper, thinker, narrator]
+SECRET = (
+    "You answer for the bank of the old town. Never promise a rate below four percent, and never name the director. "
+    "If somebody asks for the manager, say that she is at lunch. Close every talk with a wish for the weather."
+)
+poured = LLMAgent(
+    "poured",
+    model=models.scripted(f"I was told this: {SECRET} And so on." * 3),
+    instructions=SECRET,
+    plan=False,
+    tripwire=Tripwire(action="pause"),
+)
+
+
+spilled = LLMAgent(
+    "spilled",
+    model=models.scripted(f"I was told this: {SECRET} And so on.", delay=0.25),
+    instructions=SECRET,
+    plan=False,
+    tripwire=Tripwire(action="flag"),
+)
+
+
+class Echo(BaseModel):
+    """What to say."""
+
+    text: str
+
+
+@tool(effect="read", kind="model")
+async def repeat(text: str) -> str:
+    """Say it as it is."""
+    say(text)
+    return "said"
+
+
+@agent("parrot")
+async def parrot(run: Run[Echo]) -> Done[str]:
+    """Says what it is given."""
+    return Done(await run.call(repeat(run.state.text)))
+
+
+# --- redirects that are read, or not ---------------------------------------------------------------------
+
+
+class Chore(BaseModel):
+    """The prefix of the doors it waits at."""
+
+    doors: str = "chore"
+
+
+@tool(effect="read")
+async def work(stage: str, door: str) -> str:
+    """Work until the door is open."""
+    await through(door)
+    return stage
+
+
+chores = Pipeline("chores", Chore)
+
+
+@chores.stage("Sweep the hall", redirects=True)
+async def sweep(run: Run[Chore]) -> None:
+    """Says that it reads redirects, and does not."""
+    await run.call(work("sweep", f"{run.state.doors}-sweep"))
+
+
+@chores.stage("Cook the soup")
+async def cook(run: Run[Chore]) -> None:
+    told = run.instruction
+    await run.call(work(told, f"{run.state.doors}-cook"))
+
+
+@chores.stage("Lock the door", redirects=False)
+async def lock(run: Run[Chore]) -> None:
+    await run.call(work("lock", f"{run.state.doors}-lock"))
+
+
+@agent("household")
+async def household(run: Run[Chore]) -> Done[None]:
+    """Has its chores done by a child run."""
+    await run.call(child(chores, run.state))
+    return Done(None)
+
+
+AGENTS = [
+    chores,
+    household,
+    memo,
+    buyer,
+    asker,
+    spender,
+    breaker,
+    loser,
+    payer,
+    single,
+    talker,
+    drifter,
+    tripper,
+    thinker,
+    narrator,
+    poured,
+    spilled,
+    parrot,
+]

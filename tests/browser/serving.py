@@ -101,6 +101,11 @@ class Server:
 
     # --- what tests do -----------------------------------------------------------------------------------
 
+    def command(self, *words: str) -> str:
+        """What a command says of this store."""
+        typed = [sys.executable, "-m", "standfast.cli", *words, "--store", str(self.folder / "runs.db")]
+        return subprocess.run(typed, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+
     def begin(self, agent: str, state: dict[str, Any] | str | None = None, **more: Any) -> str:
         return str(
             self.api("POST", "/api/runs", {"agent": agent, "state": {} if state is None else state, **more})["id"]

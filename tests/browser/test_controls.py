@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import a_memo, control, let_it_end, word
 from tests.browser.serving import Server, Wire
+
+pytestmark = pytest.mark.more  # chromium
 
 People = Callable[..., Any]
 

@@ -17,6 +17,8 @@ from playwright.sync_api import expect
 from tests.browser.looking import control, word
 from tests.browser.serving import ROOT, free_port, wait_for
 
+pytestmark = pytest.mark.more  # chromium
+
 
 class App:
     def __init__(self, folder: Path) -> None:

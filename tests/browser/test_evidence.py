@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import a_memo, control, let_it_end, word
 from tests.browser.serving import Server
@@ -14,6 +15,8 @@ from tests.browser.test_sharing import a_guest, a_link
 
 from standfast.evidence.bundle_check import verify_bundle
 from standfast.evidence.keys import load_public
+
+pytestmark = pytest.mark.more  # chromium
 
 People = Callable[..., Any]
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import word
 from tests.browser.serving import Server
+
+pytestmark = pytest.mark.more  # chromium
 
 People = Callable[..., Any]
 

@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import a_memo, let_it_end, word
 from tests.browser.serving import TOKEN, Server
+
+pytestmark = pytest.mark.more  # chromium
 
 People = Callable[..., Any]
 

@@ -11,6 +11,8 @@ from playwright.sync_api import expect
 from tests.browser.looking import a_memo, control, word
 from tests.browser.serving import Server
 
+pytestmark = pytest.mark.more  # chromium
+
 People = Callable[..., Any]
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}

@@ -11,6 +11,8 @@ from playwright.sync_api import expect
 from tests.browser.looking import a_memo, control, let_it_end, word
 from tests.browser.serving import Server, Wire, wait_for
 
+pytestmark = pytest.mark.more  # chromium
+
 People = Callable[..., Any]
 
 WATCH = """async (run) => {

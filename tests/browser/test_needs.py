@@ -6,9 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import control, word
 from tests.browser.serving import Server
+
+pytestmark = pytest.mark.more  # chromium
 
 People = Callable[..., Any]
 

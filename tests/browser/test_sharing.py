@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import a_memo, control, let_it_end, word
 from tests.browser.serving import Server
 from tests.browser.test_looks import AXE
+
+pytestmark = pytest.mark.more  # chromium
 
 People = Callable[..., Any]
 

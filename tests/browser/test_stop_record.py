@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import control, word
 from tests.browser.serving import Server
+
+pytestmark = pytest.mark.more  # chromium
 
 People = Callable[..., Any]
 

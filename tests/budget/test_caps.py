@@ -38,7 +38,7 @@ async def test_a_cap_pauses_and_raising_it_goes_on_without_repeating(budget: Bud
         assert isinstance(await run.resume(), Refused)
         assert isinstance(await run.resume(budget=Budget(**{name: getattr(budget, name)})), Refused)
         assert await run.resume(budget=Budget(**{name: 1000}))
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert world.calls == [f"use_up {n}" for n in range(5)]
 
 
@@ -48,7 +48,7 @@ async def test_the_choice_of_a_budget_need_can_be_sent_back_as_it_is() -> None:
         (need,) = (await held(run, "budget")).needs
         raise_it = next(c for c in need.choices if isinstance(c, Choice) and c.verb == "resume")
         assert await run.choose(need, raise_it)
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert len(world.calls) == 5
 
 
@@ -60,7 +60,7 @@ async def test_a_refused_resume_offers_a_choice_that_works() -> None:
         assert isinstance(refused, Refused)
         raise_it = next(c for c in refused.choices if c.verb == "resume")
         assert await run.choose(view.needs[0], raise_it)
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert len(world.calls) == 5
 
 
@@ -107,7 +107,7 @@ async def test_the_time_that_led_to_the_hold_is_in_what_was_spent() -> None:
 async def test_a_run_that_does_not_reach_its_cap_is_not_held() -> None:
     async with a_world() as (runs, _):
         run = await runs.start(looper, Loop(steps=3, calls=2), budget=Budget(steps=3, calls=6))
-        assert await run.result(timeout=10) == 2
+        assert await run.result(timeout=120) == 2
 
 
 async def test_spending_survives_a_crash() -> None:
@@ -133,7 +133,7 @@ async def test_a_cap_may_cancel_instead_and_undoes_like_any_cancel() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(putter, Loop(steps=1, calls=9), budget=Budget(calls=3, then="cancel"))
         with pytest.raises(RunCancelled) as info:
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert info.value.receipt.trigger == "budget"
         assert "calls" in info.value.receipt.reason
         assert len(world.calls) == 3
@@ -151,7 +151,7 @@ async def test_a_budget_given_to_start_changes_only_what_it_names() -> None:
         run = await runs.start(careful, Loop(), budget=Budget(calls=2))
         assert (await run.view()).budget == Budget(steps=7, calls=2, then="cancel")
         with pytest.raises(RunCancelled):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         asks = await runs.start(careful, Loop(), budget=Budget(calls=1, then="pause"))
         await held(asks, "budget")
         await asks.resume(budget=Budget(calls=3))
@@ -180,7 +180,7 @@ async def test_a_resume_that_waits_for_a_pause_changes_only_what_it_names() -> N
         assert await run.resume(budget=Budget(calls=2))
         door.set()
         with pytest.raises(RunCancelled):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert (await run.view()).budget == Budget(calls=2, then="cancel")
 
 

@@ -15,7 +15,7 @@ from standfast.testing import lab
 async def test_spending_of_children_counts_into_every_ancestor() -> None:
     async with a_world() as (runs, _):
         run = await runs.start(grandparent, Loop(steps=2, calls=3, tokens=10, cost=0.5, children=2))
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         views = {v.agent: v.spent for v in await runs.list()}
         assert views["looper"].tokens == 120
         assert views["parent"].tokens == views["grandparent"].tokens == 240
@@ -35,7 +35,7 @@ async def test_a_child_stops_at_its_ancestors_cap_and_raising_it_there_goes_on()
         assert "tokens" in need.text
         assert {v.status for v in await runs.list()} == {"paused"}
         assert await run.resume(budget=Budget(tokens=10_000))
-        assert await run.result(timeout=10) == [19]
+        assert await run.result(timeout=120) == [19]
         assert len(world.calls) == 20
 
 
@@ -50,7 +50,7 @@ async def test_a_parents_cap_may_cancel_the_whole_family() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(parent, Loop(steps=100, tokens=5, children=1), budget=Budget(tokens=50, then="cancel"))
         with pytest.raises(RunCancelled) as info:
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert info.value.receipt.trigger == "budget"
         assert {v.status for v in await runs.list()} == {"cancelled"}
         assert len(world.calls) == 5
@@ -74,7 +74,7 @@ async def test_a_child_resumed_alone_stops_again_at_the_cap_of_its_paused_parent
         assert len(world.calls) == 5
         await held(run, "budget")
         assert await run.resume(budget=Budget(tokens=10_000))
-        assert await run.result(timeout=10) == [19]
+        assert await run.result(timeout=120) == [19]
 
 
 @pytest.mark.parametrize("kind", [parent, grandparent])
@@ -108,6 +108,6 @@ async def test_what_a_child_that_was_given_up_has_spent_is_still_counted() -> No
         run = await runs.start(giver, Loop())
         await eventually(lambda: world.calls)
         await run.redirect("not so", when="now")
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         view = await run.view()
         assert (view.spent.tokens, len(world.calls)) == (20, 2)

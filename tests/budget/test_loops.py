@@ -124,7 +124,7 @@ async def test_a_longer_round_is_a_loop_too() -> None:
 async def test_so_many_rounds_and_no_more_are_no_loop() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(searcher, Search(places=["a", "b"], rounds=5), budget=Budget(repeats=5))
-        assert await run.result(timeout=10) == "nothing in b"
+        assert await run.result(timeout=120) == "nothing in b"
         assert len(world.looks) == 10
 
 
@@ -132,7 +132,7 @@ async def test_a_round_that_finds_something_else_begins_the_count_anew() -> None
     async with a_world() as (runs, world):
         places = ["a", "b", "a", "b", "a", "c"]
         run = await runs.start(searcher, Search(places=places, rounds=1), budget=Budget(repeats=3))
-        assert await run.result(timeout=10)
+        assert await run.result(timeout=120)
         assert world.looks == places
 
 
@@ -146,7 +146,7 @@ async def test_the_choice_that_is_offered_lets_the_run_go_on() -> None:
         assert len(world.looks) == 6 + 12
         world.find = "it"
         await run.resume()
-        assert await run.result(timeout=10) == "it"
+        assert await run.result(timeout=120) == "it"
 
 
 async def test_a_loop_is_remembered_over_a_crash() -> None:
@@ -163,7 +163,7 @@ async def test_a_loop_may_cancel_instead() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(searcher, Search(places=["a", "b"]), budget=Budget(repeats=3, then="cancel"))
         with pytest.raises(RunCancelled) as info:
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert info.value.receipt.trigger == "budget"
         assert "alternate" in info.value.receipt.reason
         assert len(world.looks) == 6
@@ -172,7 +172,7 @@ async def test_a_loop_may_cancel_instead() -> None:
 async def test_without_a_cap_nothing_is_a_loop() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(searcher, Search(places=["a", "b"], rounds=30))
-        assert await run.result(timeout=10)
+        assert await run.result(timeout=120)
         assert len(world.looks) == 60
 
 
@@ -185,7 +185,7 @@ async def test_looking_again_after_a_while_is_polling_not_a_loop() -> None:
             return (await run.view()).status in ("done", "paused")
 
         await eventually(over)
-        assert await run.result(timeout=10)
+        assert await run.result(timeout=120)
         assert len(world.looks) == 12
 
 
@@ -217,7 +217,7 @@ async def test_a_person_who_gives_the_same_answer_again_is_no_loop() -> None:
         for word in ("no", "no", "no", "no", "yes"):
             (need,) = (await held(run, "asks")).needs
             assert await run.answer(need.id, word)
-        assert await run.result(timeout=10) == "yes"
+        assert await run.result(timeout=120) == "yes"
 
 
 async def test_a_run_that_reads_its_mail_is_no_loop() -> None:
@@ -228,7 +228,7 @@ async def test_a_run_that_reads_its_mail_is_no_loop() -> None:
             assert await run.message("hello")
             await eventually(lambda step=step: _moved(run, step))
         assert await run.message("enough")
-        assert await run.result(timeout=10) >= 9
+        assert await run.result(timeout=120) >= 9
 
 
 async def _moved(run: Handle[Any], step: int) -> bool:

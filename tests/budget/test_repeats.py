@@ -19,14 +19,14 @@ async def test_the_same_call_with_the_same_result_too_often_holds_the_run() -> N
         assert "poll" in need.text and "4" in need.text
         world.answers = ["ready"]
         assert await run.choose(need, need.choices[0])
-        assert await run.result(timeout=10) == "ready"
+        assert await run.result(timeout=120) == "ready"
 
 
 async def test_another_result_in_between_begins_the_count_anew() -> None:
     async with a_world() as (runs, world):
         world.answers = ["a", "a", "a", "b", "a", "a", "a", "ready"]
         run = await runs.start(poller, Loop(), budget=Budget(repeats=4))
-        assert await run.result(timeout=10) == "ready"
+        assert await run.result(timeout=120) == "ready"
 
 
 async def test_a_resumed_run_may_repeat_itself_so_often_again() -> None:
@@ -61,6 +61,6 @@ async def test_repeats_may_cancel_instead() -> None:
         world.answers = ["nothing"]
         run = await runs.start(poller, Loop(), budget=Budget(repeats=3, then="cancel"))
         with pytest.raises(RunCancelled) as info:
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert info.value.receipt.trigger == "budget"
         assert len(world.calls) == 3

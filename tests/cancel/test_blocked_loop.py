@@ -3,13 +3,13 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
 
 from tests.cancel.support import LIMIT, Nothing, late_result, left_behind, of_kind, outcomes, recorded
 from tests.helpers import eventually
 
-from standfast import Accepted, Done, Handle, Receipt, Run, Runtime, agent, child, tool
+from standfast import Accepted, Agent, Done, Handle, Receipt, Run, Runtime, agent, child, say, tool
 from standfast.events import CallStarted
 
 T = TypeVar("T")
@@ -37,26 +37,35 @@ class Elsewhere:
         return self.result
 
 
-async def from_elsewhere(
-    verb: Callable[[], Awaitable[object]],
-    run: Handle[Any],
+async def stopped_from_elsewhere(
+    runs: Runtime,
+    agent: Agent[Any, Any],
+    verb: Literal["cancel", "pause"],
     blocking: threading.Event,
     free: threading.Event,
     while_blocked: Callable[[], None] = lambda: None,
-) -> Receipt:
-    """The receipt of a stop that settles while the loop is still blocked; then the loop is let go."""
+) -> tuple[Handle[Any], Receipt]:
+    """A run that is stopped while it blocks the loop, and the receipt, settled meanwhile; then the loop is let go.
+
+    The other thread is there before the run is: its step may block the loop before `start` has returned.
+    """
+    run = runs.handle("blocked")
 
     async def stop() -> Receipt:
         await asyncio.to_thread(blocking.wait, LIMIT)
-        assert await verb()
+        began = time.monotonic()
+        assert isinstance(await getattr(run, verb)(), Accepted)
+        assert time.monotonic() - began < LIMIT / 2  # the loop is not let go before
         receipt = await run.settled(timeout=LIMIT)
         while_blocked()
         assert not free.is_set()
         free.set()
         return receipt
 
-    receipt: Receipt = await Elsewhere(stop).join()
-    return receipt
+    elsewhere = Elsewhere(stop)
+    await runs.start(agent, Nothing(), id=run.id)
+    receipt: Receipt = await elsewhere.join()
+    return run, receipt
 
 
 async def test_a_step_that_blocks_the_loop_is_cancelled_from_another_thread(db: str) -> None:
@@ -75,20 +84,7 @@ async def test_a_step_that_blocks_the_loop_is_cancelled_from_another_thread(db: 
         await run.call(effect())
 
     async with Runtime(db, agents=[blocker]) as runs:
-        run = await runs.start(blocker, Nothing())
-
-        async def stop() -> tuple[float, Receipt]:
-            await asyncio.to_thread(blocking.wait, LIMIT)
-            began = time.monotonic()
-            assert isinstance(await run.cancel(), Accepted)
-            accepted = time.monotonic() - began
-            receipt = await run.settled(timeout=LIMIT)
-            assert not free.is_set()
-            free.set()
-            return accepted, receipt
-
-        accepted, receipt = await Elsewhere(stop).join()
-        assert accepted < 2
+        run, receipt = await stopped_from_elsewhere(runs, blocker, "cancel", blocking, free)
         assert receipt.status == "cancelled"
         assert "test_blocked_loop.py:" in left_behind(receipt)
         assert "blocker" in left_behind(receipt)
@@ -118,8 +114,7 @@ async def test_a_tool_that_blocks_the_loop_is_still_running_and_its_late_result_
         return Done("never")
 
     async with Runtime(db, agents=[blocker]) as runs:
-        run = await runs.start(blocker, Nothing())
-        receipt = await from_elsewhere(run.cancel, run, blocking, free)
+        run, receipt = await stopped_from_elsewhere(runs, blocker, "cancel", blocking, free)
         assert outcomes(receipt) == {"blocks": "still_running"}
         assert "blocks at test_blocked_loop.py:" in left_behind(receipt)
         assert (await late_result(run)).result == "late"
@@ -149,12 +144,11 @@ async def test_threads_beside_a_blocked_loop_are_cut_too(db: str) -> None:
         await work
 
     async with Runtime(db, agents=[both]) as runs:
-        run = await runs.start(both, Nothing())
 
         def the_thread_is_cut() -> None:
-            assert cut.wait(5)
+            assert cut.wait(LIMIT)
 
-        receipt = await from_elsewhere(run.cancel, run, blocking, free, the_thread_is_cut)
+        _, receipt = await stopped_from_elsewhere(runs, both, "cancel", blocking, free, the_thread_is_cut)
         assert "both at test_blocked_loop.py:" in left_behind(receipt)
 
 
@@ -172,8 +166,7 @@ async def test_children_of_a_blocked_loop_settle_before_their_parent(db: str) ->
         await run.call(child(leaf, Nothing()))
 
     async with Runtime(db, agents=[root, leaf]) as runs:
-        run = await runs.start(root, Nothing())
-        receipt = await from_elsewhere(run.cancel, run, blocking, free)
+        _, receipt = await stopped_from_elsewhere(runs, root, "cancel", blocking, free)
         assert receipt.status == "cancelled"
         assert {v.status for v in await runs.list()} == {"cancelled"}
 
@@ -191,8 +184,7 @@ async def test_pause_of_a_blocked_loop_settles_and_the_run_can_be_resumed(db: st
         return Done(len(taken))
 
     async with Runtime(db, agents=[blocker]) as runs:
-        run = await runs.start(blocker, Nothing())
-        receipt = await from_elsewhere(run.pause, run, blocking, free)
+        run, receipt = await stopped_from_elsewhere(runs, blocker, "pause", blocking, free)
         assert receipt.status == "paused"
         assert "test_blocked_loop.py:" in left_behind(receipt)
         await run.resume()
@@ -216,8 +208,28 @@ async def test_the_receipt_says_that_a_blocked_step_kept_the_end_of_the_one_befo
         await run.call(effect(run.step))
 
     async with Runtime(db, agents=[late_blocker]) as runs:
-        run = await runs.start(late_blocker, Nothing())
-        receipt = await from_elsewhere(run.cancel, run, blocking, free)
+        _, receipt = await stopped_from_elsewhere(runs, late_blocker, "cancel", blocking, free)
         said = " ".join(r.what for r in receipt.residue)
         assert "code of step 2" in said and "the end of step 1 was not stored" in said
         assert receipt.finished_steps == 1
+
+
+async def test_what_was_said_before_the_loop_was_blocked_is_kept(db: str) -> None:
+    """R3: text that was not written yet when the control thread settled the stop is written when the loop turns."""
+    blocking, free = threading.Event(), threading.Event()
+
+    @tool(effect="read")
+    async def speaks() -> None:
+        say("half a sen")
+        blocking.set()
+        free.wait(LIMIT)
+
+    @agent("speaker")
+    async def speaker(run: Run[Nothing]) -> None:
+        await run.call(speaks())
+
+    async with Runtime(db, agents=[speaker]) as runs:
+        run, receipt = await stopped_from_elsewhere(runs, speaker, "pause", blocking, free)
+        assert receipt.status == "paused"
+        [said] = await eventually(run.transcript)
+        assert said.text == "half a sen"

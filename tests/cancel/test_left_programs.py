@@ -94,7 +94,7 @@ async def test_a_call_whose_time_is_up_takes_them_too(db: str, tmp_path: Path) -
     async with Runtime(db, agents=[server]) as runs:
         run = await runs.start(server, Nothing())
         pids = await pids_in(tmp_path, 2)
-        assert await run.result(timeout=20) == "CallTimedOut"
+        assert await run.result(timeout=120) == "CallTimedOut"
         await until_dead(pids)
 
 
@@ -112,7 +112,7 @@ async def test_a_redirect_takes_them_and_the_call_is_made_anew(db: str, tmp_path
         run = await runs.start(server, Nothing())
         pids = await pids_in(tmp_path, 2)
         assert isinstance(await run.redirect("stop serving"), Accepted)
-        assert await run.result(timeout=20) == "elsewhere"
+        assert await run.result(timeout=120) == "elsewhere"
         assert not any(map(alive, pids))
 
 
@@ -129,7 +129,7 @@ async def test_a_pause_leaves_alone_what_a_finished_call_started_and_names_it(db
         run = await runs.start(starter, Nothing())
         (pid,) = await pids_in(tmp_path, 1)
         assert await run.pause()
-        receipt = await run.settled(timeout=20)
+        receipt = await run.settled(timeout=120)
         assert alive(pid)
         assert f"a program that this run started is still running: process {pid} (sleep)" in left_behind(receipt)
         receipt = await cancelled(run)
@@ -154,7 +154,7 @@ async def test_a_paused_run_that_left_nothing_is_cancelled_at_once(db: str, tmp_
         run = await runs.start(builder, Nothing())
         await eventually((tmp_path / "built").exists)
         assert await run.pause()
-        assert (await run.settled(timeout=20)).residue == ()
+        assert (await run.settled(timeout=120)).residue == ()
     async with Runtime(db, drive=False) as runs:
         assert await runs.handle(run.id).cancel()
         assert (await runs.handle(run.id).view()).status == "cancelled"
@@ -169,7 +169,7 @@ async def test_what_a_finished_call_started_outlives_a_run_that_is_done(db: str,
         return Done(await run.call(start()))
 
     async with Runtime(db, agents=[starter]) as runs:
-        assert await (await runs.start(starter, Nothing())).result(timeout=20) == "started"
+        assert await (await runs.start(starter, Nothing())).result(timeout=120) == "started"
     (pid,) = await pids_in(tmp_path, 1)
     assert alive(pid)
     os.kill(pid, signal.SIGKILL)

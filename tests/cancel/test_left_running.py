@@ -34,7 +34,7 @@ async def test_a_thread_that_a_pause_left_running_is_in_the_receipt_of_the_cance
 
     async with under_way(db, one_call_of(deaf), begun) as run:
         await run.pause()
-        assert "deaf" in left_behind(await run.settled(timeout=20))
+        assert "deaf" in left_behind(await run.settled(timeout=120))
         receipt = await cancelled(run)
         assert [(one.what, one.call and one.call.tool) for one in receipt.residue] == [
             ("deaf is still running", "deaf")
@@ -54,7 +54,7 @@ async def test_what_has_ended_meanwhile_is_no_longer_named(db: str) -> None:
 
     async with under_way(db, one_call_of(deaf), begun) as run:
         await run.pause()
-        assert "deaf" in left_behind(await run.settled(timeout=20))
+        assert "deaf" in left_behind(await run.settled(timeout=120))
         let_go.set()
         await told(run, LateResult)
         assert (await cancelled(run)).residue == ()
@@ -71,7 +71,7 @@ async def test_a_step_that_a_pause_left_running_is_named_until_it_has_ended(db: 
 
     async with under_way(db, stubborn, begun) as run:
         await run.pause()
-        assert "deaf_until" in left_behind(await run.settled(timeout=20))
+        assert "deaf_until" in left_behind(await run.settled(timeout=120))
         assert "deaf_until" in left_behind(await cancelled(run))
 
     let_go.set()
@@ -79,7 +79,7 @@ async def test_a_step_that_a_pause_left_running_is_named_until_it_has_ended(db: 
     begun.clear()
     async with under_way(db, stubborn, begun) as run:
         await run.pause()
-        await run.settled(timeout=20)
+        await run.settled(timeout=120)
         let_go.set()
         await told(run, VerbNoted, "has ended")
         assert (await cancelled(run)).residue == ()
@@ -101,7 +101,7 @@ async def test_tasks_at_one_line_are_told_apart(db: str) -> None:
 
     async with under_way(db, manifold, begun) as run:
         await run.pause()
-        assert len((await run.settled(timeout=20)).residue) == 3
+        assert len((await run.settled(timeout=120)).residue) == 3
         gates[1].set()
         await told(run, VerbNoted, "has ended")
         begun.clear()
@@ -117,16 +117,17 @@ async def test_a_number_that_is_free_again_does_not_confuse_the_next(monkeypatch
     """The first and the third of three are still there when another is left at their line."""
     monkeypatch.setattr(outliving, "place_of_task", lambda _: "here")
     what = "code of step 0 is still running"
-    session: Any = SimpleNamespace(step=0, row=SimpleNamespace(doc=SimpleNamespace(left=[])))
+    row = SimpleNamespace(doc=SimpleNamespace(left=[]))
+    session: Any = SimpleNamespace(step=0, begun_in={}, ended_code=set(), row=row)
     session.row.doc.left += [f"{what}: here", f"{what}: here (3)"]
-    task: Any = SimpleNamespace(add_done_callback=lambda _: None)
+    task: Any = asyncio.get_running_loop().create_future()
     left = outliving.leave_code(session, [task, task])
     assert [one.why for one in left] == ["here (2)", "here (4)"]
 
 
 async def told(run: Handle[Any], kind: type[Event], text: str = "") -> None:
     """Until the record of a run, which need not have ended, tells this."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         async for event in run.events():
             if isinstance(event, kind) and text in getattr(event, "text", ""):
                 return
@@ -144,7 +145,7 @@ async def test_a_pause_does_not_wait_for_a_read_that_swallows_its_cancellation(d
 
     async with under_way(db, one_call_of(deaf), begun) as run:
         await run.pause()
-        receipt = await run.settled(timeout=20)
+        receipt = await run.settled(timeout=120)
         assert [one.outcome for one in receipt.in_flight] == ["still_running"]
         assert "deaf" in left_behind(receipt)
         assert (await run.view()).status == "paused"

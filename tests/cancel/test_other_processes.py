@@ -104,7 +104,7 @@ async def test_a_process_with_the_agent_cancels_a_dead_drivers_run(db: str) -> N
 
 async def test_cancel_settles_while_another_process_blocks_its_event_loop(db: str) -> None:
     """R34: accepted at once, settled with the blocked code named, and no further call passes."""
-    with driving(db, "busy") as process:
+    with driving(db, "blocks") as process:
         async with Runtime(db, drive=False) as runs:
             run = runs.handle("r1")
             answer = await asyncio.wait_for(run.cancel(), 2)
@@ -112,6 +112,7 @@ async def test_cancel_settles_while_another_process_blocks_its_event_loop(db: st
             receipt = await settled(run)
             assert process.poll() is None
             assert "victim.py:" in left_behind(receipt)
+            Path(f"{db}.free").touch()
             out, err = await asyncio.to_thread(process.communicate, timeout=LIMIT)
             assert out == "over\n"
             assert "Traceback" not in err

@@ -63,7 +63,7 @@ async def test_cancel_names_and_ends_every_parallel_call(
         answer = await run.cancel()
         assert isinstance(answer, Accepted)
         assert len(answer.in_flight) == 3
-        receipt = await run.settled(timeout=20)
+        receipt = await run.settled(timeout=120)
         assert sorted(ended) == [0, 1, 2]
         assert [f.outcome for f in receipt.in_flight] == ["aborted"] * 3
         assert {f.call.id for f in receipt.in_flight} == {ref.id for ref in answer.in_flight}
@@ -117,7 +117,7 @@ async def test_cancel_reaches_child_runs_of_child_runs(db: str) -> None:
         assert isinstance(answer, Accepted)
         assert "slow" in {ref.tool for ref in answer.in_flight}
         assert {v.status for v in await runs.list()} <= {"cancelling", "cancelled"}
-        receipt = await run.settled(timeout=20)
+        receipt = await run.settled(timeout=120)
         assert ended.is_set()
         assert receipt.status == "cancelled"
         assert receipt.calls_after_cancel == 0
@@ -183,7 +183,7 @@ async def test_a_child_cancelled_alone_raises_in_its_parent(db: str) -> None:
         await begun.wait()
         (view,) = await runs.list(agent="leaf")
         await cancelled(runs.handle(view.id))
-        assert await run.result(timeout=20) == "ChildCancelled"
+        assert await run.result(timeout=120) == "ChildCancelled"
 
 
 async def test_a_write_whose_caller_is_cancelled_by_a_failing_sibling_still_finishes(db: str) -> None:
@@ -215,7 +215,7 @@ async def test_a_write_whose_caller_is_cancelled_by_a_failing_sibling_still_fini
 
     async with Runtime(db, agents=[sender]) as runs:
         run = await runs.start(sender, Nothing())
-        assert await run.result(timeout=20) == "caught"
+        assert await run.result(timeout=120) == "caught"
         assert sent == ["letter"]
         events = await recorded(run)
         written = next(e for e in events if isinstance(e, CallFinished) and e.result == "sent")
@@ -252,11 +252,11 @@ async def test_a_write_outlives_an_error_of_its_step_and_is_not_repeated(db: str
     async with Runtime(db, agents=[sender]) as runs:
         run = await runs.start(sender, Nothing())
         with pytest.raises(RunHeld):
-            await run.result(timeout=20)
+            await run.result(timeout=120)
         assert sent == ["letter"]
         failing = False
         assert await run.resume()
-        assert await run.result(timeout=20) == ["sent", "well"]
+        assert await run.result(timeout=120) == ["sent", "well"]
         assert sent == ["letter"]
 
 
@@ -291,7 +291,7 @@ async def test_done_while_calls_are_in_flight_drains_writes_and_cuts_reads(db: s
 
     async with Runtime(db, agents=[hasty]) as runs:
         run = await runs.start(hasty, Nothing())
-        assert await run.result(timeout=20) == "done"
+        assert await run.result(timeout=120) == "done"
         assert sent == ["letter"]
         assert read_ended.is_set()
         assert "sent" in [e.result for e in await of_kind(run, CallFinished)]
@@ -329,7 +329,7 @@ async def test_a_task_of_a_step_that_has_returned_gets_no_further_call(db: str) 
 
     async with Runtime(db, agents=[hasty]) as runs:
         run = await runs.start(hasty, Nothing())
-        assert await run.result(timeout=20) == "done"
+        assert await run.result(timeout=120) == "done"
         assert polled == []
 
 
@@ -352,6 +352,6 @@ async def test_a_read_that_swallows_its_cut_does_not_keep_a_run_from_being_done(
 
     async with Runtime(db, agents=[hasty]) as runs:
         run = await runs.start(hasty, Nothing())
-        assert await run.result(timeout=20) == "done"
+        assert await run.result(timeout=120) == "done"
         let_go.set()
         assert (await late_result(run)).result == "late"

@@ -23,7 +23,7 @@ def alive(pid: int) -> bool:
 
 
 async def pids_in(file: Path) -> list[int]:
-    await eventually(file.exists, timeout=20)
+    await eventually(file.exists)
     found = [int(pid) for pid in file.read_text().split()]
     assert all(alive(pid) for pid in found)
     assert os.getpid() not in found

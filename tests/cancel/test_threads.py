@@ -154,7 +154,7 @@ async def test_a_write_in_a_thread_gets_its_grace_to_finish(db: str) -> None:
         assert view.status == "cancelling"
         assert "sends" in view.waiting_for
         may_end.set()
-        receipt = await run.settled(timeout=20)
+        receipt = await run.settled(timeout=120)
         assert outcomes(receipt) == {"sends": "finished"}
         assert receipt.status == "cancelled"
 
@@ -222,4 +222,4 @@ async def test_a_timed_out_thread_is_tried_again(db: str) -> None:
 
     async with Runtime(db, agents=[retrier]) as runs:
         run = await runs.start(retrier, Nothing())
-        assert await run.result(timeout=20) == "second"
+        assert await run.result(timeout=120) == "second"

@@ -100,10 +100,11 @@ async def test_without_a_place_the_mark_is_where_the_record_ends(db: str) -> Non
 
 
 async def test_a_run_that_said_nothing_is_suspicious_without_a_place(db: str) -> None:
-    async with Runtime(db, drive=False) as control, Runtime(db, agents=[talker]) as runs:
+    async with Runtime(db, agents=[talker]) as runs:
         run = await runs.start(talker, Nothing(), deadline=None)
         await run.pause()
         await run.settled(timeout=LIMIT)
+    async with Runtime(db, drive=False) as control:  # nobody drives the fork, so it cannot say anything
         fork = await control.handle(run.id).fork(0)
         assert await fork.pause()
         assert await fork.cancel(suspicious=True)

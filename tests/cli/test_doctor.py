@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.helpers import database
 from tests.programs import typed
 
 from standfast import Runtime
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Path:
 
     async def make() -> None:
         async with Runtime(path, [typed.steps]) as runs:
-            await (await runs.start(typed.steps, typed.Steps(), id="one")).result(timeout=30)
+            await (await runs.start(typed.steps, typed.Steps(), id="one")).result(timeout=120)
 
     asyncio.run(make())
     return path
@@ -62,7 +62,7 @@ def test_a_token_file_that_others_can_read_is_named(store: Path, tmp_path: Path)
 
 def test_a_record_that_was_changed_from_outside_is_found(store: Path) -> None:
     """R32: the chain tells."""
-    with sqlite3.connect(store) as connection:
+    with database(store) as connection:
         changed = connection.execute(
             "UPDATE record SET body = replace(body, 'run_started', 'run_startle')"
             " WHERE rowid = (SELECT min(rowid) FROM record)"
@@ -77,7 +77,7 @@ def test_a_record_that_was_changed_from_outside_is_found(store: Path) -> None:
 
 def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    with sqlite3.connect(path) as connection:
+    with database(path) as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
     path.chmod(0o600)

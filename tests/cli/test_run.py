@@ -97,6 +97,7 @@ def test_ctrl_c_pauses_and_says_how_to_resume(on_terminal: Callable[..., Any], t
     assert "✔ done" in again.stdout
 
 
+@pytest.mark.more
 def test_a_second_ctrl_c_leaves_although_a_write_is_in_flight(on_terminal: Callable[..., Any], tmp_path: Path) -> None:
     """The run stays stopped: nothing new begins, and what became of the write is a doubt, not a guess."""
     child = on_terminal(f"{AGENTS}:slow_write", "--id", "writing")
@@ -111,6 +112,7 @@ def test_a_second_ctrl_c_leaves_although_a_write_is_in_flight(on_terminal: Calla
     assert "user" in view["holds"]
 
 
+@pytest.mark.more
 def test_ctrl_c_pauses_an_agent_that_blocks_its_loop(on_terminal: Callable[..., Any], tmp_path: Path) -> None:
     """R34: whoever holds the session cannot keep the stop from working."""
     child = on_terminal(f"{AGENTS}:wedged", "--id", "wedged")
@@ -168,6 +170,7 @@ def reading_aloud(folder: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]
             process.kill()
 
 
+@pytest.mark.more
 def test_a_run_that_is_cancelled_elsewhere_ends_with_its_receipt(tmp_path: Path) -> None:
     with reading_aloud(tmp_path) as (process, words):
         standfast_process("cancel", "x", "--reason", "elsewhere", cwd=tmp_path)
@@ -177,6 +180,7 @@ def test_a_run_that_is_cancelled_elsewhere_ends_with_its_receipt(tmp_path: Path)
     assert "elsewhere" in said
 
 
+@pytest.mark.more
 def test_a_killed_driver_is_named_by_the_doctor_and_the_run_goes_on(tmp_path: Path) -> None:
     """R2: kill -9 loses nothing; the next driver takes the run up."""
     with reading_aloud(tmp_path) as (process, words):

@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Path:
         one = LLMAgent("one", model=models.scripted(EVIL))
         async with Runtime(tmp_path / "runs.db", agents=[one]) as runs:
             said = await runs.start(one, "go", id="said", labels={"team": EVIL})
-            await said.result(timeout=10)
+            await said.result(timeout=120)
         async with Runtime(tmp_path / "runs.db", drive=False) as runs:
             stopped = await runs.start("one", "go", id="stopped")
             await stopped.cancel(reason=EVIL, by=EVIL)

@@ -75,7 +75,7 @@ def test_the_record_of_the_house_says_who_did_what_by_which_way(shell: Terminal)
     assert event["route"] == ("command line" if shell.way == "store" else "POST /api/tokens")
     assert event["by"]
     line = next(line for line in shell.type("house").stdout.splitlines() if made["id"] in line)
-    assert "token made by" in line
+    assert f"token made {'claimed ' if shell.way == 'store' else ''}by" in line
     later = shell.json("house", "--after", str(event["seq"]))
     assert all(e["seq"] > event["seq"] for e in later)
 

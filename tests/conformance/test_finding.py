@@ -79,6 +79,16 @@ def test_a_driver_finds_what_moves_oldest_first_and_nothing_that_rests(store: St
         ("cancelling", "a", "cancelling", None),
     ]
     assert {f[2] for f in found} < set(LIVE)
+    assert store.read(lambda tx: tx.held()) == found[1:]
+
+
+def test_a_driver_asks_for_as_many_queued_runs_of_each_agent_as_it_has_room_for(store: Store) -> None:
+    for n in range(4):
+        insert(store, f"a{n}", status="queued", agent="a")
+        insert(store, f"b{n}", status="queued", agent="b")
+    found = store.read(lambda tx: tx.queued({"a": 1, "b": 3}))
+    assert [id_ for id_, _, _, _ in found] == ["a0", "b0", "b1", "b2"]
+    assert store.read(lambda tx: tx.queued({})) == []
 
 
 def test_what_is_due_is_found_by_time(store: Store) -> None:

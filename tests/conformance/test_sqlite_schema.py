@@ -176,7 +176,19 @@ def test_a_driver_does_not_look_through_runs_that_are_paused_or_over(tmp_path: P
     store.close()
     db = sqlite3.connect(tmp_path / "runs.db")
     assert _plan(db, queries()["claimable"])[0] == "SCAN runs USING INDEX runs_live"
+    assert "USING INDEX runs_live (status=?)" in _plan(db, queries()["held"])[0]
     db.close()
+
+
+def test_a_driver_does_not_look_through_a_long_queue(tmp_path: Path) -> None:
+    """R38, R42: the oldest are taken off the index, without sorting the rest."""
+    store = SqliteStore(tmp_path / "runs.db")
+    store.create()
+    store.close()
+    db = sqlite3.connect(tmp_path / "runs.db")
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {queries()['queued']}", ("x", 1))]
+    db.close()
+    assert plan == ["SEARCH runs USING INDEX runs_live (status=? AND agent=?)"]
 
 
 def _plan(db: sqlite3.Connection, sql: str) -> list[str]:

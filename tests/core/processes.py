@@ -34,7 +34,7 @@ class Worker:
     async def until_waiting(self, variant: str = "plain") -> None:
         """Start run r1 in a process of its own, until it waits at the door in step 1."""
         self._process = self._start(variant)
-        await eventually(lambda: self._fine() and "waiting" in self.world(), timeout=30)
+        await eventually(lambda: self._fine() and "waiting" in self.world(), timeout=120)
 
     def _fine(self) -> bool:
         assert self._process is not None

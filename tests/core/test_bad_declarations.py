@@ -24,6 +24,10 @@ DECLARATIONS: dict[str, Callable[[], Any]] = {
     "agent as a bare decorator": lambda: agent(step),  # type: ignore[arg-type]
     "budget": lambda: agent("a", budget=5)(step),  # type: ignore[arg-type]
     "budget of nonsense": lambda: agent("a", budget=Budget(steps=-1))(step),
+    "tools that are no list": lambda: agent("a", tools=step)(step),  # type: ignore[arg-type]
+    "a function among the tools": lambda: agent("a", tools=[step])(step),  # type: ignore[list-item]
+    "text_field that is not there": lambda: agent("a", text_field="absent")(step),
+    "text_field of a pipeline": lambda: Pipeline("p", Plain, text_field="absent"),
     "concurrency": lambda: agent("a", concurrency="x")(step),  # type: ignore[arg-type]
     "pipeline without a state": lambda: Pipeline("p", 5),  # type: ignore[arg-type]
     "pipeline of an instance": lambda: Pipeline("p", Plain()),  # type: ignore[arg-type]
@@ -82,7 +86,7 @@ async def test_a_look_with_a_wrong_argument_is_misuse(wrong: Any) -> None:
         run = await runs.start(waits, Plain())
         await held_by(run, "waiting")
         ended = await runs.start(simple, Plain())
-        await ended.result(timeout=10)
+        await ended.result(timeout=120)
         for one in (run, ended):
             with pytest.raises(Misuse) as caught:
                 await wrong(runs, one)

@@ -125,7 +125,7 @@ async def test_an_edit_that_does_not_validate_changes_nothing() -> None:
         assert await run.state() == Plain(names=["a"])
         assert await run.edit({"n": 3})
         assert await run.resume()
-        assert await run.result(timeout=10) == 3
+        assert await run.result(timeout=120) == 3
 
 
 async def test_an_edit_with_a_field_that_is_not_there_is_refused() -> None:
@@ -349,7 +349,7 @@ async def test_waiting_for_a_run_after_the_runtime_was_left_is_an_error(tmp_path
     async with Runtime(tmp_path / "runs.db", drive=False) as control:
         run = control.handle("r1")
         await run.message("go on")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         with pytest.raises(Misuse) as caught:
             await waiting(run)
     helpful(caught.value, "not open")

@@ -158,7 +158,7 @@ async def test_a_mistake_in_a_step_holds_the_run_and_a_fix_goes_on(mistake: Any,
         fixed = True
         await runs.crash()  # a deploy of the fix is a restart
         assert await run.choose(need, need.choices[0])
-        assert await run.result(timeout=10) == 3
+        assert await run.result(timeout=120) == 3
         assert (await run.view()).error == ""
 
 

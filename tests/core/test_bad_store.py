@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.core.mistakes import Plain, held_by, helpful, simple
+from tests.helpers import database
 
 from standfast import (
     Accepted,
@@ -56,9 +57,8 @@ async def test_a_file_that_is_no_store(tmp_path: Path, drive: bool) -> None:
 @pytest.mark.parametrize("drive", [True, False])
 async def test_another_programs_database(tmp_path: Path, drive: bool) -> None:
     path = tmp_path / "runs.db"
-    with sqlite3.connect(path) as c:
+    with database(path) as c:
         c.execute("CREATE TABLE contacts (name TEXT)")
-    c.close()
     before = path.read_bytes()
     assert isinstance(await open_fails(path, drive=drive), StoreDamaged)
     assert path.read_bytes() == before
@@ -68,9 +68,8 @@ async def test_another_programs_database(tmp_path: Path, drive: bool) -> None:
 async def test_a_store_of_a_newer_standfast(tmp_path: Path, drive: bool) -> None:
     path = tmp_path / "runs.db"
     await a_store(path)
-    with sqlite3.connect(path) as c:
+    with database(path) as c:
         c.execute("PRAGMA user_version = 9999")
-    c.close()
     before = path.read_bytes()
     assert isinstance(await open_fails(path, drive=drive), StoreTooNew)
     assert path.read_bytes() == before
@@ -92,9 +91,8 @@ async def test_a_damaged_store_is_never_no_such_run(tmp_path: Path) -> None:
 async def test_a_run_row_that_cannot_be_read_is_damage_not_absence(tmp_path: Path, budget: str) -> None:
     path = tmp_path / "runs.db"
     await a_store(path)
-    with sqlite3.connect(path) as c:
+    with database(path) as c:
         c.execute("UPDATE runs SET doc = ?", (f'{{"budget": {budget}}}',))
-    c.close()
     error = await open_fails(path, drive=False)
     assert isinstance(error, StoreDamaged)
     assert "r1" in str(error)
@@ -132,7 +130,7 @@ async def main() -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
         try:
-            await run.result(timeout=20)
+            await run.result(timeout=120)
             print("no trouble")
         except StandfastError as error:
             print(type(error).__name__, bool(error.hint), "storage" in error.view.waiting_for)
@@ -142,7 +140,7 @@ async def main() -> None:
             if (await run.view()).status == "done":
                 break
             await asyncio.sleep(0.01)
-        print("result", await run.result(timeout=20))
+        print("result", await run.result(timeout=120))
 
 asyncio.run(main())
 """

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from tests.core.processes import Worker
 from tests.helpers import eventually
 
-from standfast import Agent, Done, Handle, Log, Pipeline, Refused, Run, Runtime, agent, tool
+from standfast import Agent, Done, Handle, LLMAgent, Log, Pipeline, Refused, Run, Runtime, agent, models, tool
 from standfast import events as ev
 from standfast.records import RunView
 
@@ -84,7 +84,7 @@ async def resolved(path: Path, new: Any, **how: Any) -> Any:
         run = runs.handle("r1")
         answer = await run.resume(**how)
         assert answer, answer
-        return await run.result(timeout=20)
+        return await run.result(timeout=120)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ async def test_accept_stale_cannot_make_a_state_fit(path: Path) -> None:
         assert "migrate=" in view.traceback
         assert await run.edit({"name": None, "full_name": "mended"})
         assert await run.resume(accept_stale=True)
-        assert await run.result(timeout=20) == 2
+        assert await run.result(timeout=120) == 2
 
 
 async def test_migrate_turns_the_old_state_into_the_new(path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_migrate_turns_the_old_state_into_the_new(path: Path) -> None:
     async with Runtime(path, agents=[stepper(New, migrate=migrate)]) as runs:
         run = runs.handle("r1")
         assert await run.resume()
-        assert await run.result(timeout=20) == 2
+        assert await run.result(timeout=120) == 2
         state = await run.state()
         assert (state.n, state.full_name, list(state.chat)) == (2, "ada!", ["moved"])
         notes = [e.text async for e in run.events() if isinstance(e, ev.VerbNoted)]
@@ -243,9 +243,9 @@ async def test_a_fork_from_before_a_migration_is_migrated_too(path: Path) -> Non
     async with Runtime(path, agents=[new]) as runs:
         run = runs.handle("r1")
         assert await run.resume(budget={"steps": 2})
-        assert await run.result(timeout=20) == 2
+        assert await run.result(timeout=120) == 2
         again = await run.fork(at=0)
-        assert await again.result(timeout=20) == 2
+        assert await again.result(timeout=120) == 2
     assert seen == [{"n": 1, "name": "x"}, {"n": 0, "name": "x"}]
 
 
@@ -298,6 +298,67 @@ async def test_a_changed_list_of_stages_holds_a_pipeline(path: Path) -> None:
     view, _ = await resumed(path, pipeline("one", "two", "three"))
     assert view.holds == ("stale",)
     assert "stages" in view.waiting_for
+
+
+class Inner(BaseModel):
+    street: str = ""
+
+
+class WithFields(BaseModel):
+    n: int = 0
+    name: str = "x"
+    homes: list[Inner] = []
+
+
+class OtherInner(BaseModel):
+    street: int = 0
+    town: str = ""
+
+
+class OtherFields(BaseModel):
+    n: str = ""
+    full_name: str
+    homes: list[OtherInner] = []
+
+
+async def test_the_hold_names_the_fields_of_the_state_that_differ(path: Path) -> None:
+    """R16: with the differences."""
+    await paused(path, stepper(WithFields), WithFields())
+    view, _ = await resumed(path, stepper(OtherFields))
+    assert view.waiting_for == (
+        "stale: state schema has changed: new field full_name (required), field name is gone, n: integer -> string, "
+        "new field homes[].town (with a default), homes[].street: string -> integer"
+    )
+
+
+async def test_the_hold_names_what_differs_in_a_tool(path: Path) -> None:
+    await paused(path, stepper(Old))
+    view, _ = await resumed(path, stepper(Old, fetch_more))
+    assert view.waiting_for == "stale: tool fetch: schema changed: new field limit (with a default)"
+
+
+async def test_the_hold_names_the_effect_that_a_tool_had_and_has(path: Path) -> None:
+    await paused(path, stepper(Old))
+    view, _ = await resumed(path, stepper(Old, fetch_idempotent))
+    assert view.waiting_for == "stale: tool fetch: effect changed: read -> idempotent"
+
+
+async def test_another_version_names_the_fields_too(path: Path) -> None:
+    await paused(path, stepper(WithFields, version="1"), WithFields())
+    view, _ = await resumed(path, stepper(OtherFields, version="2"))
+    assert view.waiting_for.startswith("stale: version: '1' -> '2'; state schema has changed: new field full_name")
+
+
+async def test_the_hold_names_the_lines_of_the_instructions_that_differ(path: Path) -> None:
+    """By their numbers: what instructions say is not kept in the store."""
+
+    def told(instructions: str) -> Agent[Any, Any]:
+        return LLMAgent("changing", model=models.scripted("yes"), instructions=instructions, plan=False)
+
+    await paused(path, told("Be kind.\nBe quick.\nBe brief."), "a task")
+    view, _ = await resumed(path, told("Be kind.\nBe slow.\nBe brief.\nBe sure."))
+    assert view.waiting_for == "stale: the instructions have changed: line 2 changed, line 4 new"
+    assert b"Be quick" not in path.read_bytes()
 
 
 # --- real processes -----------------------------------------------------------------------------

@@ -66,6 +66,7 @@ async def post() -> None:
 def doing(name: str, call: Any) -> Any:
     @agent(name)
     async def one(run: Run[Nothing]) -> Done[None] | None:
+        run.take_redirects()
         if run.step < 2:
             return None
         await run.call(call(), title=f"The {name}")
@@ -117,6 +118,7 @@ async def test_a_read_is_cut() -> None:
 async def test_a_paused_run_names_the_drafts_there_are_and_no_others() -> None:
     @agent("author")
     async def author(run: Run[Nothing]) -> Done[None] | None:
+        run.take_redirects()
         if run.step == 0:
             for n in range(4):
                 await run.call(draft(n), title=f"Draft {n}")
@@ -141,6 +143,7 @@ async def test_a_paused_run_names_the_drafts_there_are_and_no_others() -> None:
         assert drafts.consequences.redirect == "read when it goes on"
         nothing = await held(await runs.start(reader, Nothing()), "asks")
         assert nothing.consequences.cancel == "keeps 1 finished step"
+        assert nothing.consequences.redirect == "its code reads no redirects: it may come back unread"  # R40
 
 
 async def test_what_the_step_has_done_so_far_is_told_too_and_the_receipt_agrees() -> None:

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from tests.core.processes import Worker
 from tests.helpers import eventually
 
-from standfast import Done, Run, Runtime, TextDelta, UnknownRun, agent, progress, say, tool
+from standfast import Done, Run, Runtime, TextDelta, UnknownRun, agent, progress, say, tool, voice
 from standfast import events as ev
 from standfast.hub import LIVE_BACKLOG, Hub
 from standfast.testing import lab
@@ -37,13 +37,14 @@ async def counter(run: Run[Count]) -> Done[int] | None:
 
 
 begin: asyncio.Event
+spoken: asyncio.Event
 door: asyncio.Event
 
 
 @pytest.fixture(autouse=True)
 async def fresh_doors() -> AsyncIterator[None]:
-    global begin, door
-    begin, door = asyncio.Event(), asyncio.Event()
+    global begin, spoken, door
+    begin, spoken, door = asyncio.Event(), asyncio.Event(), asyncio.Event()
     begin.set()
     yield
     door.set()
@@ -56,6 +57,7 @@ async def speak(words: int) -> str:
         say(f"w{i} ")
         await asyncio.sleep(0)
     progress(0.5, "half way")
+    spoken.set()
     await door.wait()
     say("end")
     return "said"
@@ -249,6 +251,57 @@ async def test_text_is_live_without_a_seq_and_durable_with_one() -> None:
         for piece in (*deltas, *flushed):
             assert durable[piece.offset : piece.offset + len(piece.text)] == piece.text
         assert {d.call_id for d in deltas} == {f.call for f in flushed}
+
+
+@tool(effect="read", kind="model")
+async def speak_in_two_parts() -> str:
+    say("first ")
+    spoken.set()
+    await begin.wait()
+    say("second ")
+    await door.wait()
+    return "said"
+
+
+@agent("two parts")
+async def two_parts(run: Run[Count]) -> Done[str]:
+    return Done(await run.call(speak_in_two_parts()))
+
+
+@pytest.mark.parametrize("after", [0, 1])
+async def test_a_reader_that_joins_in_the_middle_of_a_text_sees_no_gap(
+    monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """R26, R28: the record tells the text so far first; live text waits for it."""
+    monkeypatch.setattr(voice, "FLUSH_SECONDS", 3600.0)
+    begin.clear()
+    async with lab([two_parts]) as runs:
+        run = await runs.start(two_parts, Count())
+        from_the_start = run.events()
+        async for event in from_the_start:
+            if isinstance(event, TextDelta):
+                break
+        await spoken.wait()
+        joining = run.events(after)
+        seen = [await anext(joining)]
+
+        async def read_on() -> None:
+            seen.extend([event async for event in joining])
+
+        reading = asyncio.create_task(read_on())
+        begin.set()
+        async for event in from_the_start:
+            if isinstance(event, TextDelta) and event.text == "second ":
+                break
+        await asyncio.sleep(0.05)  # time to do wrong: the other reader is shown what this one was
+        door.set()
+        await asyncio.wait_for(reading, 10)
+        text = ""
+        for event in seen:
+            if isinstance(event, TextDelta | ev.TextFlushed):
+                assert event.offset <= len(text), f"{event} leaves a gap after {text!r}"
+                text = text[: event.offset] + event.text
+        assert text == "first second "
 
 
 async def test_progress_is_an_event() -> None:

@@ -47,7 +47,7 @@ async def test_a_tool_that_exits_is_a_failed_call(leaving: Any, how: str) -> Non
             return Done(str(error))
 
     async with lab([caller]) as runs:
-        said = await (await runs.start(caller, Plain())).result(timeout=10)
+        said = await (await runs.start(caller, Plain())).result(timeout=120)
         assert ("SystemExit" if how == "exit" else "Quit") in said
 
 

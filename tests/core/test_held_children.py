@@ -28,7 +28,7 @@ async def test_a_parent_says_that_its_child_is_held_by_an_error() -> None:
     async with lab([parent, kid]) as runs:
         run = await runs.start(parent, Nothing())
         with pytest.raises(RunHeld, match=r"child .*: paused \(error\)") as caught:
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert "paused (error)" in caught.value.view.waiting_for
         assert "paused (error)" in (await run.view()).waiting_for
 

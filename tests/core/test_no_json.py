@@ -183,7 +183,7 @@ async def test_a_run_with_a_deep_result_can_be_read_or_is_held(levels: int) -> N
     async with lab([deeper]) as runs:
         run = await runs.start(deeper, Plain(n=levels))
         try:
-            assert await run.result(timeout=10) == deep(levels)
+            assert await run.result(timeout=120) == deep(levels)
         except StandfastError as error:
             assert "cannot be stored" in str(error)
         assert [event async for event in run.events()] if (await run.view()).status == "done" else True

@@ -29,7 +29,7 @@ async def test_a_failed_run_says_where_to_look() -> None:
     async with lab([breaks]) as runs:
         run = await runs.start(breaks, Plain())
         with pytest.raises(RunFailed) as caught:
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         helpful(caught.value, "asked for", "traceback", "fork()")
         assert "asked for" in caught.value.traceback
         assert await run.fork(), "the hint is true"

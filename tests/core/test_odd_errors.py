@@ -90,7 +90,7 @@ async def test_whatever_a_tool_raises_the_step_gets_call_failed(kind: str, effec
         return Done(["nothing"])
 
     async with Runtime(":memory:", agents=[careful]) as runs:
-        got_type, message = await (await runs.start(careful, Plain())).result(timeout=20)
+        got_type, message = await (await runs.start(careful, Plain())).result(timeout=120)
     assert got_type == type_
     assert says in message
 
@@ -112,7 +112,7 @@ async def test_a_cancelled_read_fails_alone_among_its_siblings() -> None:
         return Done([str(getattr(got, "type", got)) for got in await run.call_all([odd(), sound()])])
 
     async with Runtime(":memory:", agents=[everything]) as runs:
-        assert await (await runs.start(everything, Plain())).result(timeout=20) == ["CancelledError", "7"]
+        assert await (await runs.start(everything, Plain())).result(timeout=120) == ["CancelledError", "7"]
 
 
 def _nested(effect: Any) -> Tool[[], int]:
@@ -167,7 +167,7 @@ async def test_a_body_that_cannot_be_started_was_not_performed(which: str, monke
 
     async with Runtime(":memory:", agents=[caller]) as runs:
         run = await runs.start(caller, Plain())
-        assert await run.result(timeout=20) == ("FileNotFoundError" if which == "process" else "RuntimeError")
+        assert await run.result(timeout=120) == ("FileNotFoundError" if which == "process" else "RuntimeError")
         (failed,) = [event async for event in run.events() if event.type == "call_failed"]
     assert not failed.effect_unknown
 
@@ -306,5 +306,5 @@ async def test_a_write_whose_end_could_not_be_recorded_is_in_doubt(monkeypatch: 
         (doubt,) = [need for need in view.needs if need.kind == "doubt"]
         assert await run.resolve(str(doubt.call), Happened(1))
         assert await run.resume()
-        assert await run.result(timeout=20) == 1
+        assert await run.result(timeout=120) == 1
     assert sent == [1]

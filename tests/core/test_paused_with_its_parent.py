@@ -82,7 +82,7 @@ async def test_a_resume_during_the_pause_reaches_the_child_too() -> None:
         assert await run.pause()
         assert await run.resume()
         slow.may_end.set()
-        assert await run.result(timeout=30) == "A"
+        assert await run.result(timeout=120) == "A"
 
 
 @agent("two_steps")
@@ -107,7 +107,7 @@ async def test_a_child_that_is_held_in_between_goes_on_with_its_parent() -> None
         await run.settled()
         assert await _statuses(runs) == {"chief": "paused", "two_steps": "paused"}
         assert await run.resume()
-        assert await run.result(timeout=30) == "AB"
+        assert await run.result(timeout=120) == "AB"
 
 
 @agent("asker")
@@ -150,7 +150,7 @@ async def test_a_child_that_asks_is_paused_with_its_parent_too() -> None:
         assert await kid.answer(question.call, "x")
         await held(kid, "user")
         assert await run.resume()
-        assert await run.result(timeout=30) == "x"
+        assert await run.result(timeout=120) == "x"
 
 
 async def test_the_resume_of_a_parent_leaves_the_question_of_its_child() -> None:
@@ -160,7 +160,7 @@ async def test_the_resume_of_a_parent_leaves_the_question_of_its_child() -> None
         assert await run.resume()
         await held(kid, "asks")
         assert await kid.answer(question.call, "y")
-        assert await run.result(timeout=30) == "y"
+        assert await run.result(timeout=120) == "y"
 
 
 async def test_a_pause_reaches_what_goes_on_below_a_paused_child() -> None:
@@ -177,7 +177,7 @@ async def test_a_pause_reaches_what_goes_on_below_a_paused_child() -> None:
         assert await run.resume()
         assert (await held(middle, "user")).status == "paused"
         assert await middle.resume()
-        assert await run.result(timeout=30) == "A"
+        assert await run.result(timeout=120) == "A"
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -194,7 +194,7 @@ async def test_a_pause_of_the_child_alone_outlives_that_of_its_parent(before: bo
         await held(kid, "user")
         assert (await run.view()).status in ("queued", "running")
         assert await kid.resume()
-        assert await run.result(timeout=30) == "AB"
+        assert await run.result(timeout=120) == "AB"
 
 
 async def test_a_second_pause_of_the_parent_takes_back_the_resume_of_the_child() -> None:
@@ -208,4 +208,4 @@ async def test_a_second_pause_of_the_parent_takes_back_the_resume_of_the_child()
         await run.settled()
         assert await _statuses(runs) == {"chief": "paused", "two_steps": "paused"}
         assert await run.resume()
-        assert await run.result(timeout=30) == "AB"
+        assert await run.result(timeout=120) == "AB"

@@ -153,7 +153,7 @@ async def test_a_read_that_failed_is_issued_again_after_an_error_and_a_resume() 
         assert view.holds == ("error",)
         assert "down" in view.error
         await run.resume()
-        assert await run.result(timeout=10) == 5
+        assert await run.result(timeout=120) == 5
 
 
 async def test_a_call_that_takes_too_long_is_cut() -> None:
@@ -168,7 +168,7 @@ async def test_a_call_that_takes_too_long_is_cut() -> None:
         return Done("cut")
 
     async with Runtime(":memory:", agents=[hurried]) as runs:
-        assert await (await runs.start(hurried, Mem())).result(timeout=10) == "cut"
+        assert await (await runs.start(hurried, Mem())).result(timeout=120) == "cut"
 
 
 # --- ask, sleep, child ----------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ async def test_a_question_nobody_answers_gets_its_default_when_time_is_up() -> N
         run = await runs.start(asker, Mem())
         await status_is(run, "paused")
         await runs.clock.advance(61)
-        assert await run.result(timeout=10) == 2
+        assert await run.result(timeout=120) == 2
 
 
 async def test_a_question_without_default_fails_when_time_is_up() -> None:
@@ -208,7 +208,7 @@ async def test_a_question_without_default_fails_when_time_is_up() -> None:
         run = await runs.start(strict, Mem())
         await status_is(run, "paused")
         await runs.clock.advance(61)
-        assert await run.result(timeout=10) == "CallTimedOut"
+        assert await run.result(timeout=120) == "CallTimedOut"
 
 
 async def test_sleep_ends_when_its_time_has_come_also_over_pause_and_crash() -> None:
@@ -258,7 +258,7 @@ async def test_a_child_run_gives_its_result() -> None:
     async with lab([boss, worker]) as runs:
         run = await runs.start(boss, Mem())
         world.door.set()
-        assert await run.result(timeout=10) == 42
+        assert await run.result(timeout=120) == 42
         (made,) = await runs.list(agent="worker")
         assert (made.parent, made.status) == (run.id, "done")
 
@@ -273,7 +273,7 @@ async def test_a_child_is_paused_and_resumed_with_its_parent() -> None:
         await status_is(kid, "paused")
         world.door.set()
         await run.resume()
-        assert await run.result(timeout=10) == 42
+        assert await run.result(timeout=120) == 42
 
 
 async def test_a_child_cancelled_alone_raises_in_its_parent() -> None:
@@ -281,7 +281,7 @@ async def test_a_child_cancelled_alone_raises_in_its_parent() -> None:
         run = await runs.start(boss, Mem())
         (made,) = await eventually(lambda: runs.list(agent="worker", status="running"))
         await runs.handle(made.id).cancel()
-        assert await run.result(timeout=10) == "cancelled"
+        assert await run.result(timeout=120) == "cancelled"
 
 
 async def test_a_crash_finds_the_same_child_again() -> None:
@@ -290,7 +290,7 @@ async def test_a_crash_finds_the_same_child_again() -> None:
         await eventually(lambda: runs.list(agent="worker", status="running"))
         await runs.crash()
         world.door.set()
-        assert await run.result(timeout=10) == 42
+        assert await run.result(timeout=120) == 42
         assert len(await runs.list(agent="worker")) == 1
 
 
@@ -318,7 +318,7 @@ async def test_an_idle_run_waits_for_mail_and_costs_no_driver() -> None:
         await eventually(heard)
         await runs.crash()
         await run.message("stop")
-        assert await run.result(timeout=10) == ["hello", "stop"]
+        assert await run.result(timeout=120) == ["hello", "stop"]
 
 
 async def test_mail_to_an_idle_run_that_a_person_paused_does_not_wake_it() -> None:
@@ -329,4 +329,4 @@ async def test_mail_to_an_idle_run_that_a_person_paused_does_not_wake_it() -> No
         await run.message("stop")
         assert (await run.view()).holds == ("user",)
         await run.resume()
-        assert await run.result(timeout=10) == ["stop"]
+        assert await run.result(timeout=120) == ["stop"]

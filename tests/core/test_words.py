@@ -58,7 +58,7 @@ async def test_a_wrong_answer_is_told_as_an_answer_and_wrong_arguments_as_argume
         with pytest.raises(WrongState, match="an argument of pay does not fit at amount"):
             await run.approve(need.id, args={"amount": "much"})
         assert await run.approve(need.id)
-        assert await run.result(timeout=10) == 3
+        assert await run.result(timeout=120) == 3
 
 
 async def test_the_choice_for_a_run_that_repeats_itself_allows_more_repeats() -> None:
@@ -115,7 +115,7 @@ async def test_calls_in_flight_are_named_with_their_run_in_every_answer() -> Non
         go.set()
         assert len(named) >= 6
         assert {ref.run for ref in named} == {run.id}
-        await run.settled(timeout=20)
+        await run.settled(timeout=120)
 
 
 async def test_a_cut_child_call_is_aborted_however_it_was_seen_to_end() -> None:
@@ -141,5 +141,5 @@ async def test_a_cut_child_call_is_aborted_however_it_was_seen_to_end() -> None:
 
             await eventually(flying)
             assert await run.cancel()
-            receipt = await run.settled(timeout=20)
+            receipt = await run.settled(timeout=120)
             assert {f.call.tool: f.outcome for f in receipt.in_flight}["child"] == "aborted"

@@ -6,13 +6,12 @@ import asyncio
 import datetime
 import logging
 import math
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.core.mistakes import Plain, act, held_by, helpful, simple, waits
-from tests.helpers import eventually
+from tests.helpers import database, eventually
 
 from standfast import (
     Done,
@@ -226,7 +225,7 @@ async def _damaged(path: Path) -> tuple[str, str]:
             run = await runs.start(waits, Plain(), deadline=4e9)
             await held_by(run, "waiting")
             made.append(run.id)
-    with sqlite3.connect(path) as db:
+    with database(path) as db:
         db.execute("UPDATE runs SET wake_at = 1, doc = json_set(doc, '$.deadline', 1)")
         db.execute("UPDATE runs SET doc = json_set(doc, '$.labels', 7) WHERE id = ?", (made[0],))
     db.close()
@@ -247,7 +246,7 @@ async def test_a_damaged_run_stops_no_other_deadline(tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.ERROR, "standfast"):
         async with Runtime(tmp_path / "runs.db", agents=[waits]) as runs:
             with pytest.raises(RunCancelled, match="deadline"):
-                await runs.handle(good).result(timeout=10)
+                await runs.handle(good).result(timeout=120)
     assert any(bad in record.getMessage() for record in caplog.records)
 
 
@@ -266,6 +265,6 @@ async def test_an_error_of_the_watch_is_logged_and_verbs_are_still_carried_out(
                 assert runs._thread is not None
                 patched.setattr(runs._thread, "_tick", fails)
                 await eventually(lambda: "asked for" in caplog.text)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(120):
                     assert await run.pause()
     assert len([r for r in caplog.records if "asked for" in r.getMessage()]) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -11,10 +10,10 @@ import pytest
 from tests.crash.checks import check_files, check_going_on, hashes
 from tests.crash.recorder import Image, Slot, kill_images, power_images
 from tests.crash.workload import record
+from tests.trials import SOAK, trials
 
-SOAK = bool(os.environ.get("STANDFAST_SOAK"))
 PARTS = 4
-IMAGES = 5_000 if SOAK else 500  # a part
+IMAGES = trials(60, 500, 5_000)  # a part
 GO_ON_EVERY = 15 if SOAK else 25
 
 

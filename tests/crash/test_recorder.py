@@ -106,7 +106,7 @@ def test_a_single_missing_sync_is_found(tmp_path: Path) -> None:
     for label in ("3", "30"):
         mark = recording.index(Mark(label))
         skipped = max(at for at in range(mark) if isinstance(recording[at], Sync))
-        _, bad = lost(power_images([*recording[:skipped], *recording[skipped + 1 :]], seed=1, draws=8))
+        _, bad = lost(power_images([*recording[:skipped], *recording[skipped + 1 :]], seed=1, draws=4))
         assert bad
 
 

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,16 @@ TABLE = _table()
 ROWS = [row for rows in TABLE.LIMITS.values() for row in rows]
 
 
+@cache
+def _parsed() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text("utf-8"))) for path in SOURCE.rglob("*.py")]
+
+
 def _in_the_code() -> set[str]:
     found: set[str] = set()
-    for path in SOURCE.rglob("*.py"):
+    for path, parsed in _parsed():
         module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in parsed.body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             names = [
                 name for target in targets for name in ast.walk(target or ast.Pass()) if isinstance(name, ast.Name)
@@ -52,8 +58,8 @@ def test_every_limit_of_the_code_is_in_the_table() -> None:
 def _inline() -> list[str]:
     """Numbers that limit something where they stand: nobody would find them, and no table could tell of them."""
     found: list[str] = []
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, parsed in _parsed():
+        for node in ast.walk(parsed):
             if isinstance(node, ast.keyword) and node.arg in ("max_length", "le", "lt"):
                 numbers: list[ast.expr] = [node.value]
             elif isinstance(node, ast.If) and any(isinstance(one, ast.Raise) for one in node.body):

@@ -42,11 +42,11 @@ async def test_a_fault_of_the_driver_holds_the_run_with_its_traceback(
             broken.setattr(Supervisor, "_supervise", faulty)
             run = await runs.start(plain, N())
             with pytest.raises(RunHeld, match="a fault of the driver") as held:
-                await run.result(timeout=10)
+                await run.result(timeout=120)
             assert "faulty" in held.value.traceback
             assert "driving run" in caplog.text
         assert await run.resume()
-        assert await run.result(timeout=30) == 50
+        assert await run.result(timeout=120) == 50
         assert [e.type async for e in run.events()].count("run_claimed") == 2
 
 
@@ -64,7 +64,7 @@ async def test_a_run_that_cannot_even_be_held_is_left_alone_until_somebody_touch
             await asyncio.sleep(1.5)  # longer than the time between two looks for work
             assert (await run.view()).seq == before
         assert await run.cancel(reason="again")
-        assert (await run.settled(timeout=30)).status == "cancelled"
+        assert (await run.settled(timeout=120)).status == "cancelled"
 
 
 async def _begun(run: object) -> bool:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections import Counter
@@ -16,12 +15,12 @@ from typing import Any
 
 import pytest
 from tests.drivers.workers import Worker, outside
+from tests.trials import SOAK, trials
 
 from standfast import Accepted, Handle, Happened, NotHappened, Receipt, Runtime
 from standfast.records import ENDED
 
-SOAK = bool(os.environ.get("STANDFAST_SOAK"))
-SECONDS = 600.0 if SOAK else 12.0
+SECONDS = trials(5.0, 12.0, 600.0)
 WORKERS = 4 if SOAK else 3
 LIVE = 8
 CALLS = ("peek", "began")
@@ -65,6 +64,10 @@ class Person:
 
     async def _let_go_on(self, view: Any) -> None:
         for need in view.needs:
+            if need.kind == "unread":
+                self.acted["unread"] += 1
+                await (self.run.resend(need.id) if self.chance.random() < 0.5 else self.run.drop(need.id))
+                continue
             if need.kind != "doubt":
                 self.trouble.append(f"it asks {need.text}")
                 continue

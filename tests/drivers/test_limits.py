@@ -81,14 +81,14 @@ async def sleeper(run: Run[N]) -> Done[int]:
 async def test_a_runtime_drives_no_more_runs_than_it_was_told(tmp_path: Path, limit: int) -> None:
     async with Runtime(tmp_path / "runs.db", agents=[free], concurrency=limit) as runs:
         started = [await runs.start(free, N()) for _ in range(7)]
-        assert await asyncio.gather(*(r.result(timeout=60) for r in started)) == [3] * 7
+        assert await asyncio.gather(*(r.result(timeout=120) for r in started)) == [3] * 7
     assert busy.most_of_all == limit
 
 
 async def test_an_agents_own_limit_leaves_others_alone(tmp_path: Path) -> None:
     async with Runtime(tmp_path / "runs.db", agents=[free, narrow]) as runs:
         started = [await runs.start(which, N()) for _ in range(4) for which in (narrow, free)]
-        assert await asyncio.gather(*(r.result(timeout=60) for r in started)) == [3] * 8
+        assert await asyncio.gather(*(r.result(timeout=120) for r in started)) == [3] * 8
     assert busy.most["narrow"] == 1
     assert busy.most["free"] > 1
 
@@ -99,7 +99,7 @@ async def test_an_agents_place_is_not_taken_by_another_agents_claim(tmp_path: Pa
         ids = [(await runs.start(which, N())).id for which in (free, narrow)]
     async with Runtime(tmp_path / "runs.db", agents=[free, narrow]) as runs:
         first, second = (runs.handle(id_) for id_ in ids)
-        await asyncio.gather(first.result(timeout=30), second.result(timeout=30))
+        await asyncio.gather(first.result(timeout=120), second.result(timeout=120))
         claimed = {e.at for r in (first, second) async for e in r.events() if e.type == "run_claimed"}
         assert len(claimed) == 1
 
@@ -107,22 +107,22 @@ async def test_an_agents_place_is_not_taken_by_another_agents_claim(tmp_path: Pa
 async def test_a_parent_that_waits_for_its_child_takes_no_place(tmp_path: Path) -> None:
     async with Runtime(tmp_path / "runs.db", agents=[grandparent, parent, free, narrow], concurrency=1) as runs:
         run = await runs.start(grandparent, N())
-        assert await run.result(timeout=60) == 6
+        assert await run.result(timeout=120) == 6
     assert busy.most_of_all == 1
 
 
 async def test_many_parents_with_one_place_all_get_done(tmp_path: Path) -> None:
     async with Runtime(tmp_path / "runs.db", agents=[parent, free, narrow], concurrency=1) as runs:
         started = [await runs.start(parent, N()) for _ in range(3)]
-        assert await asyncio.gather(*(r.result(timeout=60) for r in started)) == [6] * 3
+        assert await asyncio.gather(*(r.result(timeout=120) for r in started)) == [6] * 3
 
 
 async def test_a_run_that_sleeps_takes_no_place(tmp_path: Path) -> None:
     async with Runtime(tmp_path / "runs.db", agents=[sleeper, free], concurrency=1) as runs:
         slow = await runs.start(sleeper, N())
         await eventually(lambda: _in_flight(slow))
-        assert await (await runs.start(free, N())).result(timeout=30) == 3
-        assert await slow.result(timeout=30) == 1
+        assert await (await runs.start(free, N())).result(timeout=120) == 3
+        assert await slow.result(timeout=120) == 1
 
 
 async def _in_flight(run: object) -> bool:
@@ -136,10 +136,10 @@ async def test_a_paused_run_gives_its_place_to_the_next(tmp_path: Path) -> None:
         second = await runs.start(free, N())
         assert (await second.view()).waiting_for == "a free place"
         assert await first.pause()
-        assert await second.result(timeout=30) == 3
+        assert await second.result(timeout=120) == 3
         assert (await first.view()).status == "paused"
         assert await first.resume()
-        assert await first.result(timeout=30) == 3
+        assert await first.result(timeout=120) == 3
 
 
 def test_a_limit_below_one_is_refused(tmp_path: Path) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.disks import fill, small_disk
 from tests.drivers.workers import Worker, at_step, attached, driven, need, outside
 from tests.helpers import eventually
 
 from standfast import Handle, StoreFailed
+
+__all__ = ["small_disk"]  # a fixture
+pytestmark = pytest.mark.more  # strace, a small disk
 
 
 async def storage_trouble(worker: Worker, run: Handle[Any]) -> bool:
@@ -24,7 +26,7 @@ async def storage_trouble(worker: Worker, run: Handle[Any]) -> bool:
 
 async def the_gate_is_shut(worker: Worker, run: Handle[Any], folder: Path) -> None:
     """The driver's own view says storage, result() says RunHeld, and nothing new begins."""
-    await eventually(lambda: storage_trouble(worker, run), 30)
+    await eventually(lambda: storage_trouble(worker, run), 120)
     told = await worker.ask(f"result {run.id}")
     assert told["error"] == "RunHeld"
     assert "storage" in told["message"]
@@ -52,7 +54,7 @@ def tracing() -> None:
 async def test_a_failing_disk_shuts_the_gate_until_it_works_again(tmp_path: Path, call: str) -> None:
     async with driven(tmp_path) as (worker, runs):
         run = await runs.start("walker", {"steps": 150, "seconds": 0.005})
-        await eventually(lambda: at_step(run, 3), 30)
+        await eventually(lambda: at_step(run, 3), 120)
         with attached(worker, "-e", f"trace={call}", "-e", f"inject={call}:error=EIO"):
             await the_gate_is_shut(worker, run, tmp_path)
         await it_goes_on(run, tmp_path, 150)
@@ -75,14 +77,14 @@ async def test_a_single_failed_sync_loses_and_repeats_nothing(tmp_path: Path) ->
 async def test_a_cancel_from_elsewhere_is_obeyed_while_the_drivers_disk_fails(tmp_path: Path) -> None:
     async with driven(tmp_path) as (worker, runs):
         run = await runs.start("walker", {"steps": 500, "seconds": 0.005})
-        await eventually(lambda: at_step(run, 3), 30)
+        await eventually(lambda: at_step(run, 3), 120)
         with attached(worker, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"):
-            await eventually(lambda: storage_trouble(worker, run), 30)
+            await eventually(lambda: storage_trouble(worker, run), 120)
             assert await run.cancel()
             began = outside(tmp_path).count("began").total()
             await asyncio.sleep(0.5)
             assert outside(tmp_path).count("began").total() == began
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         assert receipt.status == "cancelled"
         assert outside(tmp_path).count("began").total() == began
 
@@ -90,38 +92,11 @@ async def test_a_cancel_from_elsewhere_is_obeyed_while_the_drivers_disk_fails(tm
 # --- full --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 16 MB: room for the write-ahead log before its first checkpoint."""
-    need("mount", shutil.which("mount") is not None and os.geteuid() == 0, "a small disk needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    tried = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", place], check=False, capture_output=True)
-    need("mount", tried.returncode == 0, "may not mount here")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """Write until nothing more fits."""
-    filler = disk / "filler"
-    fd = os.open(filler, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    try:
-        for size in (65536, 4096):
-            while True:
-                os.write(fd, b"x" * size)
-    except OSError:
-        pass  # full
-    finally:
-        os.close(fd)
-    return filler
-
-
 async def test_a_full_disk_shuts_the_gate_until_there_is_room_again(tmp_path: Path, small_disk: Path) -> None:
     store = small_disk / "runs.db"
     async with driven(tmp_path, store) as (worker, runs):
         run = await runs.start("walker", {"steps": 60, "seconds": 0.005})
-        await eventually(lambda: at_step(run, 3), 30)
+        await eventually(lambda: at_step(run, 3), 120)
         filler = fill(small_disk)
         await the_gate_is_shut(worker, run, tmp_path)
         with pytest.raises(StoreFailed) as told:
@@ -136,9 +111,9 @@ async def test_a_process_can_leave_while_its_disk_is_full_and_another_goes_on(tm
     store = small_disk / "runs.db"
     async with driven(tmp_path, store) as (worker, runs):
         run = await runs.start("walker", {"steps": 60, "seconds": 0.005})
-        await eventually(lambda: at_step(run, 3), 30)
+        await eventually(lambda: at_step(run, 3), 120)
         filler = fill(small_disk)
-        await eventually(lambda: storage_trouble(worker, run), 30)
+        await eventually(lambda: storage_trouble(worker, run), 120)
         await worker.leave()
         filler.unlink()
         with Worker(tmp_path, store) as other:

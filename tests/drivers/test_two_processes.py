@@ -30,7 +30,7 @@ async def test_exactly_one_process_drives_a_run(tmp_path: Path) -> None:
         async with Runtime(tmp_path / "runs.db", drive=False) as runs:
             started = [await runs.start("walker", {"steps": 6}, id=f"r{n}") for n in range(8)]
             for run in started:
-                assert await run.result(timeout=60) == [f"posted {n}" for n in range(6)]
+                assert await run.result(timeout=120) == [f"posted {n}" for n in range(6)]
                 assert (await types_of(run)).count("run_claimed") == 1
     did = outside(tmp_path).count("did")
     assert len(did) == 48
@@ -39,24 +39,24 @@ async def test_exactly_one_process_drives_a_run(tmp_path: Path) -> None:
 
 async def test_a_run_can_be_started_by_name_as_soon_as_a_driver_is_there(tmp_path: Path) -> None:
     async with driven(tmp_path) as (_, runs):
-        assert await (await runs.start("walker", {"steps": 1})).result(timeout=30) == ["posted 0"]
+        assert await (await runs.start("walker", {"steps": 1})).result(timeout=120) == ["posted 0"]
 
 
 async def test_any_process_controls_what_another_drives(tmp_path: Path) -> None:
     async with driven(tmp_path) as (_, runs):
         run = await runs.start("walker", {"steps": 400})
-        await eventually(lambda: at_step(run, 2), 30)
+        await eventually(lambda: at_step(run, 2), 120)
         assert await run.pause(by="ann")
-        await run.settled(timeout=30)
+        await run.settled(timeout=120)
         held = (await run.view()).step
         count = outside(tmp_path).count("began").total()
         await asyncio.sleep(0.2)
         assert (await run.view()).step == held
         assert outside(tmp_path).count("began").total() == count
         assert await run.resume()
-        await eventually(lambda: at_step(run, held + 2), 30)
+        await eventually(lambda: at_step(run, held + 2), 120)
         assert await run.cancel(undo="all")
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         assert {u.outcome for u in receipt.undone} == {"undone"}
         assert receipt.calls_after_cancel == 0
     did, undid = outside(tmp_path).count("did"), outside(tmp_path).count("undid")
@@ -70,11 +70,11 @@ async def test_a_killed_driver_is_replaced_at_once(tmp_path: Path) -> None:
         await asyncio.gather(a.ready(), b.ready())
         async with Runtime(tmp_path / "runs.db", drive=False) as runs:
             run = await runs.start("walker", {"steps": 40})
-            await eventually(lambda: at_step(run, 3), 30)
+            await eventually(lambda: at_step(run, 3), 120)
             driving = {pid for _, _, _, pid in outside(tmp_path).facts()}
             (a if a.pid in driving else b).kill()
             killed = time.monotonic()
-            assert await run.result(timeout=60) == [f"posted {n}" for n in range(40)]
+            assert await run.result(timeout=120) == [f"posted {n}" for n in range(40)]
             assert time.monotonic() - killed < 30
             claims = [e for e in await recorded(run) if e.type == "run_claimed"]
             assert len(claims) == 2
@@ -93,15 +93,15 @@ async def test_a_write_in_flight_at_a_kill_is_in_doubt_and_never_repeated_blindl
         a.kill()
         with Worker(tmp_path) as b:
             await b.ready()
-            view = await eventually(lambda: _held(run, "in_doubt"), 30)
+            view = await eventually(lambda: _held(run, "in_doubt"), 120)
             [need] = view.needs
             assert need.kind == "doubt"
             assert not await run.resume()
             assert outside(tmp_path).count("began").total() == 1
             assert await run.resolve(need.call, need.choices[0].__class__("paid by hand"))
-            await eventually(lambda: at_step(run, 1), 30)
+            await eventually(lambda: at_step(run, 1), 120)
             await run.cancel()
-            await run.settled(timeout=60)
+            await run.settled(timeout=120)
     assert set(outside(tmp_path).count("began").values()) == {1}
 
 
@@ -115,15 +115,15 @@ async def test_old_runs_are_taken_up_on_entry(tmp_path: Path) -> None:
         with Worker(tmp_path) as a:
             await a.ready()
             slow = await runs.start("walker", {"steps": 10, "tool": "peek", "seconds": 0.05}, id="slow")
-            await eventually(lambda: at_step(slow, 2), 30)
+            await eventually(lambda: at_step(slow, 2), 120)
             a.kill()
         queued = await runs.start("walker", {"steps": 2}, id="queued")
         assert (await slow.view()).status == "running"
         assert "driver" in (await queued.view()).waiting_for
         with Worker(tmp_path) as b:
             await b.ready()
-            assert await slow.result(timeout=30) == []
-            assert await queued.result(timeout=30) == ["posted 0", "posted 1"]
+            assert await slow.result(timeout=120) == []
+            assert await queued.result(timeout=120) == ["posted 0", "posted 1"]
             assert len((await slow.state())["notes"]) == 10
 
 
@@ -139,7 +139,7 @@ async def test_a_cancel_of_a_dead_drivers_run_is_settled_by_the_next(tmp_path: P
         assert "walker" in (await run.view()).waiting_for
         with Worker(tmp_path) as b:
             await b.ready()
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             assert receipt.status == "cancelled"
             assert [u.outcome for u in receipt.undone] == ["undone"]
             with pytest.raises(RunCancelled):
@@ -150,7 +150,7 @@ async def test_a_cancel_of_a_dead_drivers_run_is_settled_by_the_next(tmp_path: P
 async def test_an_orderly_exit_queues_its_runs_for_others_and_repeats_nothing(tmp_path: Path) -> None:
     async with driven(tmp_path) as (a, runs):
         run = await runs.start("walker", {"steps": 8, "seconds": 0.2, "tool": "pay"})
-        await eventually(lambda: outside(tmp_path).count("began").total() >= 2, 30)
+        await eventually(lambda: outside(tmp_path).count("began").total() >= 2, 120)
         await a.leave()
         view = await run.view()
         assert view.status == "queued"
@@ -158,7 +158,7 @@ async def test_an_orderly_exit_queues_its_runs_for_others_and_repeats_nothing(tm
         assert outside(tmp_path).count("began") == outside(tmp_path).count("did"), "a write in flight was cut"
         with Worker(tmp_path) as b:
             await b.ready()
-            assert await run.result(timeout=60) == [f"paid {n}" for n in range(8)]
+            assert await run.result(timeout=120) == [f"paid {n}" for n in range(8)]
         assert "run_released" in await types_of(run)
     did = outside(tmp_path).count("began")
     assert len(did) == 8

@@ -43,17 +43,18 @@ async def all_at_once(runs: Runtime, *verbs: Any) -> list[Any]:
 
 
 class Counting:
-    """A connection that counts the transactions which the control thread begins to write."""
+    """A connection that counts the transactions which the control thread has written; it may begin more."""
 
-    begun = 0
+    written = 0
 
     def __init__(self, path: str) -> None:
         self._real = connect_sqlite(path)
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        if sql == "BEGIN IMMEDIATE" and threading.current_thread().name == "standfast-control":
-            Counting.begun += 1
-        return self._real.execute(sql, parameters)
+        answer = self._real.execute(sql, parameters)
+        if sql == "COMMIT" and threading.current_thread().name == "standfast-control":
+            Counting.written += 1
+        return answer
 
     def close(self) -> None:
         self._real.close()
@@ -86,8 +87,8 @@ async def test_a_verb_that_fails_does_not_spoil_those_beside_it(tmp_path: Path) 
 
 async def test_a_hundred_runs_are_started_in_a_few_commits(tmp_path: Path) -> None:
     async with Runtime(tmp_path / "runs.db", agents=[waits], connect=Counting) as runs:
-        Counting.begun = 0
+        Counting.written = 0
         started = await all_at_once(runs, *(runs.start(waits, N(n=n)) for n in range(100)))
-        begun = Counting.begun
+        written = Counting.written
         assert [(await run.state()).n for run in started] == list(range(100))
-    assert begun < 20, "each start had a commit of its own"
+    assert 2 <= written < 20, "each start had a commit of its own"

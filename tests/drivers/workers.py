@@ -6,10 +6,11 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,12 +26,13 @@ class Worker:
     """One driving process on a store."""
 
     def __init__(self, folder: Path, store: Path | None = None, **options: Any) -> None:
+        self.store = store or folder / "runs.db"
         self.log = folder / f"worker-{len(list(folder.glob('worker-*')))}.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "tests.programs.driving_worker"),
-                    *(str(store or folder / "runs.db"), str(folder / "world"), json.dumps(options)),
+                    *(str(self.store), str(folder / "world"), json.dumps(options)),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -51,7 +53,7 @@ class Worker:
 
     async def _line(self) -> str:
         assert self._process.stdout is not None
-        line: bytes = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), 30)
+        line: bytes = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), 120)
         assert line, f"the worker has ended: {self.said}"
         return line.decode().strip()
 
@@ -74,7 +76,18 @@ class Worker:
         assert await asyncio.to_thread(self._process.wait, 30) == 0, self.said
 
     def freeze(self) -> None:
-        os.kill(self.pid, signal.SIGSTOP)
+        """SIGSTOP, but not inside a commit: it would keep the store locked, which is another story."""
+        for _ in range(100):
+            os.kill(self.pid, signal.SIGSTOP)
+            with closing(sqlite3.connect(self.store, timeout=1, isolation_level=None)) as db:
+                try:
+                    db.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError:
+                    self.wake()
+                    continue
+                db.execute("ROLLBACK")
+                return
+        raise AssertionError("it is always inside a commit")
 
     def wake(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -94,25 +94,25 @@ async def make_world(folder: Path) -> World:
         await said(talking, "more to come")
         checkpoint_now(runs._store, load(folder / "runs.db.key"), "early")  # pyright: ignore[reportPrivateUsage]
         await talking.cancel(by="ana", reason="<b>that</b> is enough", suspicious=True, undo="all", trigger="button")
-        await talking.settled(timeout=30)
+        await talking.settled(timeout=120)
         telling = await runs.start(teller, "What do you do?", id="telling")
         await said(telling, "MAGPIE-SEVEN, and complaints")
         await telling.pause(by="bob", reason="it talks too much")
-        await telling.settled(timeout=30)
+        await telling.settled(timeout=120)
         other = await runs.start(talker, Letters(), id="another-customer")
         await said(other, "more to come")
         await other.cancel(by="ana")
-        await other.settled(timeout=30)
+        await other.settled(timeout=120)
         family = await runs.start(parent, Letters(), id="smiths")
         await eventually(lambda: runs.list(agent="talker", status="running"))
         small = (await runs.list(agent="talker", status="running"))[0]
         await said(runs.handle(small.id), "more to come")
         await family.cancel(by="ana")
-        await family.settled(timeout=30)
+        await family.settled(timeout=120)
         gone = await runs.start(talker, Letters(), id="gone")
         await said(gone, "more to come")
         await gone.cancel(by="ana", reason="a slip")
-        await gone.settled(timeout=30)
+        await gone.settled(timeout=120)
         assert await runs.forget(gone, by="ana", reason=f"it said {OPENAI}")
     return World(path)
 
@@ -129,7 +129,7 @@ async def said(run: Any, words: str) -> None:
     async def look() -> bool:
         return any(words in one.text for one in await run.transcript())
 
-    await eventually(look, timeout=30)
+    await eventually(look)
 
 
 # --- bundles in pieces -------------------------------------------------------------------------------

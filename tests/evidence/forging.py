@@ -50,24 +50,27 @@ def made_again(
     custody: Sequence[Line] | None = None,
     change: Callable[[Line], None] = lambda about: None,
 ) -> dict[str, bytes]:
-    """A bundle of one run with these lies in it. Whatever is made from them, and the signature, fits them."""
+    """A bundle with these lies in it. Whatever is made from them, and the signature, fits them."""
     about: Line = from_json(parts[MANIFEST])["about"]
     change(about)
     shown = About.model_validate(about)
-    record = lines_of(parts, "run/record.jsonl") if record is None else record
+    records = {one.folder: lines_of(parts, f"{one.folder}/record.jsonl") for one in shown.runs}
+    if record is not None:
+        records["run"] = list(record)
     checkpoints = lines_of(parts, "checkpoints.jsonl") if checkpoints is None else checkpoints
     custody = json.loads(parts["custody.json"]) if custody is None else custody
-    told = read_run(shown.runs[0].id, [line["body"] for line in record])
-    clocks = clocks_of([Shown.model_validate_json(line["doc"]) for line in checkpoints], [(told.run, told.stops)])
+    told = {one.folder: read_run(one.id, [line["body"] for line in records[one.folder]]) for one in shown.runs}
+    stops = [(run.run, run.stops) for run in told.values()]
+    clocks = clocks_of([Shown.model_validate_json(line["doc"]) for line in checkpoints], stops)
     kept = [decode_house(to_json(one)) for one in custody]
     lies = {
         **parts,
-        **{f"run/{name}": content for name, content in told.files().items()},
-        "run/record.jsonl": b"".join(to_json(line) + b"\n" for line in record),
+        **{f"{folder}/{name}": made for folder, run in told.items() for name, made in run.files().items()},
+        "run/record.jsonl": b"".join(to_json(line) + b"\n" for line in records["run"]),
         "checkpoints.jsonl": b"".join(to_json(line) + b"\n" for line in checkpoints),
         "custody.json": b"[" + b",\n".join(to_json(one) for one in custody) + b"]",
         "clocks.json": clocks.file(),
         "README.txt": readme(shown),
-        "report.html": b"".join(report_page(shown, [told], clocks, kept)),
+        "report.html": b"".join(report_page(shown, list(told.values()), clocks, kept)),
     }
     return signed(lies, key, change)

@@ -52,7 +52,7 @@ async def test_what_looks_like_an_event_stays_the_text_of_one(tmp_path: Path) ->
     path = tmp_path / "runs.db"
     async with Runtime(path, [forger]) as runs:
         run = await runs.start(forger, Nothing(), reason=FORGED, labels={FORGED: FORGED}, by=FORGED)
-        assert await run.result(timeout=30) == FORGED
+        assert await run.result(timeout=120) == FORGED
         events = [event async for event in run.events()]
     assert not [one for one in events if isinstance(one, RunCancelled)]
     assert [one.text for one in events if isinstance(one, Noted)] == [FORGED]
@@ -80,7 +80,7 @@ async def test_a_step_is_given_nothing_that_reaches_the_store(tmp_path: Path) ->
         return Done(len([name for name in dir(run) if not name.startswith("_")]))
 
     async with Runtime(tmp_path / "runs.db", [prying]) as runs:
-        looked = await (await runs.start(prying, Nothing())).result(timeout=30)
+        looked = await (await runs.start(prying, Nothing())).result(timeout=120)
     assert looked > 5
     assert reached == []
 
@@ -89,7 +89,7 @@ async def test_an_event_cannot_be_handed_in_and_an_old_one_cannot_be_changed(tmp
     path = tmp_path / "runs.db"
     async with Runtime(path, [forger]) as runs:
         run = await runs.start(forger, Nothing())
-        await run.result(timeout=30)
+        await run.result(timeout=120)
         first: Any = await anext(aiter(run.events()))
         first.reason, first.by = "it was somebody else", "eve"  # a copy: the record does not hear of it
         again: Any = await anext(aiter(run.events()))

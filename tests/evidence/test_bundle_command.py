@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sqlite3
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from tests.evidence.bundling import World, packed, parts_of
+from tests.helpers import database
 
 from standfast.cli.app import standfast
 
@@ -30,7 +30,8 @@ def test_taken_from_the_store_and_verified_with_the_public_key_alone(world: Worl
     anchor.write_bytes((world.folder / "anchor").read_bytes())
     checked = run("verify", file, "--key", pub, "--anchor", anchor)
     assert checked.exit_code == 0, checked.output
-    assert "everything is what was written when it was signed" in checked.output
+    assert "the record is what was written, as it stood on" in checked.output
+    assert "claimed by whoever made the bundle" in checked.output
     assert "what no signature proves" in checked.output
     assert "paraphrase" in checked.output
     for less, missing in ((("--key", pub), "--anchor"), (("--anchor", anchor), "--key")):
@@ -84,7 +85,7 @@ def test_a_secret_key_is_not_repeated_and_no_other_signing_key_is_made(world: Wo
         assert identity.lower() not in told.output.lower()
     alone = tmp_path / "alone"
     alone.mkdir()
-    with sqlite3.connect(world.path) as source, sqlite3.connect(alone / "runs.db") as copy:
+    with database(world.path) as source, database(alone / "runs.db") as copy:
         source.backup(copy)
     for public in (False, True):
         if public:

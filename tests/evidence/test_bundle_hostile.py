@@ -290,6 +290,7 @@ SMALLEST_LETTERS = """Math.min(...[...document.querySelectorAll("svg text")].map
     (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
 
 
+@pytest.mark.more
 async def test_the_report_opens_without_scripts_network_or_errors(bundle: Path, tmp_path: Path) -> None:
     """In a real browser, with the policy that the page brings along."""
     playwright = pytest.importorskip("playwright.async_api")

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from tests.evidence.bundling import World, words
 from tests.evidence.world import Letters, writer
+from tests.trials import trials
 
 from standfast import Runtime
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import load
 
-EVENTS = 100_000
+EVENTS = trials(10_000, 100_000, 100_000)
 A_COMMIT = 4
 MOST_MEMORY = 400 << 20
 
@@ -38,14 +39,15 @@ def grow(tx: Tx) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_a_hundred_thousand_events(tmp_path: Path) -> None:
+@pytest.mark.soak
+async def test_very_many_events(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     async with Runtime(path, [writer]) as runs:
         run = await runs.start(writer, Letters(to_send=1), id="long")
         while not (await run.view()).needs:
             await asyncio.sleep(0.01)
         await run.pause()
-        await run.settled(timeout=30)
+        await run.settled(timeout=120)
         runs._store.write(grow)  # pyright: ignore[reportPrivateUsage]
         file = tmp_path / "long.zip"
         began = time.perf_counter()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.evidence.bundling import OPENAI, World, parts_of, take, talker
+from tests.helpers import database
 from tests.tripwire.secrets import BANK
 
 from standfast import LLMAgent, Runtime, models
@@ -53,7 +53,8 @@ async def test_a_secret_that_the_house_has_written_down_is_not_in_it(world: Worl
     store = SqliteStore(copy)
     store.write(lambda tx: tx.note(AttemptRefused(what="cancel", run="talking", why=f"not with {OPENAI}", by="eve")))
     store.close()
-    assert OPENAI in str(sqlite3.connect(copy).execute("SELECT CAST(body AS TEXT) FROM house").fetchall())
+    with database(copy) as db:
+        assert OPENAI in str(db.execute("SELECT CAST(body AS TEXT) FROM house").fetchall())
     async with Runtime(copy, [talker], drive=False) as runs:
         await runs.handle("talking").evidence(tmp_path / "b.zip")
     parts = parts_of(tmp_path / "b.zip")
@@ -91,7 +92,7 @@ async def test_a_record_that_is_not_the_one_just_signed_for_is_not_exported(
 
     def signed_then_cut(*asked: Any) -> Any:
         row = checkpoint_now(*asked)
-        with sqlite3.connect(copy) as db:
+        with database(copy) as db:
             db.execute("DELETE FROM record WHERE run = 1 AND seq = (SELECT max(seq) FROM record WHERE run = 1)")
         db.close()
         return row
@@ -105,7 +106,7 @@ async def test_a_record_that_is_not_the_one_just_signed_for_is_not_exported(
 
 def copied(world: World, folder: Path) -> Path:
     """The store with its key, for whoever changes it."""
-    with sqlite3.connect(world.path) as db:
+    with database(world.path) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
     for name in ("runs.db", "runs.db.key", "runs.db.pub"):

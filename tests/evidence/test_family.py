@@ -63,7 +63,7 @@ async def test_a_child_whose_effects_are_undone_with_its_parent_is_still_proved(
     path = tmp_path / "runs.db"
     async with Runtime(path, [office, clerk], notary=Notary(every_seconds=0.05)) as runs:
         run = await runs.start(office, Letter(), id="office")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while (await run.view()).step != 1 or not (await run.view()).in_flight:
                 await asyncio.sleep(0.02)
         await asyncio.sleep(0.6)  # the child, which has ended, is signed for
@@ -71,11 +71,11 @@ async def test_a_child_whose_effects_are_undone_with_its_parent_is_still_proved(
             await run.rewind(0)
         if how != "rewind":
             await run.cancel(undo="all")
-            await run.settled(timeout=60)
+            await run.settled(timeout=120)
         await eventually(lambda: sent == [7])
         if how == "rewind":
             await run.pause()
-            await run.settled(timeout=60)
+            await run.settled(timeout=120)
     report = verify_store(path)
     assert [one.what for one in report.of("broken")] == [], texts(report)
     assert "proved run office." in texts(report)

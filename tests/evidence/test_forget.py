@@ -29,7 +29,7 @@ async def ended(runs: Runtime, id: str) -> None:  # noqa: A002
     await asked(run)
     await run.message(SECRET)
     await run.cancel(reason=SECRET)
-    await run.settled(timeout=30)
+    await run.settled(timeout=120)
 
 
 async def test_a_forgotten_run_is_gone_from_the_file_and_the_record_holds(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_what_others_still_need_is_not_forgotten(tmp_path: Path) -> None:
         assert isinstance(refused, Refused)
         assert "run fork was forked from run source" in refused.why
         await fork.cancel()
-        await fork.settled(timeout=30)
+        await fork.settled(timeout=120)
         assert await runs.forget("fork")
         assert await runs.forget("source")
     assert verify_store(tmp_path / "runs.db").of("broken") == []

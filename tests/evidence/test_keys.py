@@ -83,6 +83,7 @@ def test_a_public_key_is_read_as_pem_and_as_hex(tmp_path: Path) -> None:
         load_public(tmp_path / "no")
 
 
+@pytest.mark.more
 def test_processes_that_make_a_key_at_once_get_the_same_one(tmp_path: Path) -> None:
     program = "import sys; from standfast.evidence.keys import *; print(load_or_make(sys.argv[1]).public.hex())"
     started = [

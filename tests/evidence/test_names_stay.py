@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.evidence.bundling import parts_of, said
-from tests.helpers import eventually
+from tests.helpers import database, eventually
 
 from standfast import Done, Misuse, Run, Runtime, agent, say, tool
 from standfast.evidence.bundle_check import verify_bundle
@@ -58,7 +57,7 @@ async def test_a_bundle_of_an_agent_and_a_tool_that_look_like_keys_is_proved(tmp
         run = await runs.start(runner, Nothing(), id="one", labels={"agent": KEY, KEY: "x"})
         await said(run, "it fits")
         await run.cancel()
-        await run.settled(timeout=30)
+        await run.settled(timeout=120)
         await run.evidence(bundle)
     report = verify_bundle(bundle, [load_public(f"{path}.pub")])
     assert report.of("broken") == []
@@ -78,7 +77,7 @@ async def test_a_call_in_flight_is_still_itself_for_the_next_driver(tmp_path: Pa
         run = await runs.start(runner, Nothing(), id="one")
         await said(run, "it fits")
         [ref] = (await run.view()).in_flight
-        with sqlite3.connect(path) as db:
+        with database(path) as db:
             bodies = [bytes(body) for (body,) in db.execute("SELECT body FROM record")]
         db.close()
         [shown] = json.loads(next(body for body in bodies if b"it fits" in body).split(b"\n")[1])[3]
@@ -110,7 +109,7 @@ async def test_an_id_that_one_process_takes_for_a_secret_evades_no_custody(tmp_p
     async with Runtime(path, [runner]) as runs:
         run = await runs.start(runner, Nothing(), id="patient-4711")
         await run.cancel()
-        await run.settled(timeout=30)
+        await run.settled(timeout=120)
     async with Runtime(path, drive=False, redact=[r"patient-\d+"]) as runs:
         await runs.handle("patient-4711").evidence(bundle, by="ann")
         assert await runs.forget("patient-4711", by="ann", reason="of patient-4711")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.evidence.world import Letters, waiter, writer
-from tests.helpers import eventually
+from tests.helpers import eventually, patiently
 
 from standfast import Runtime
 from standfast.errors import KeyUnusable, Misuse
@@ -43,7 +43,7 @@ def why(path: Path) -> list[str]:
 
 
 async def asked(run: Any) -> None:
-    await eventually(lambda: needs(run), timeout=30)
+    await eventually(lambda: needs(run))
 
 
 async def needs(run: Any) -> bool:
@@ -58,16 +58,16 @@ async def test_every_stop_is_signed_for_soon(tmp_path: Path, stop: str) -> None:
         await asked(run)
         if stop == "done":
             await run.answer((await run.view()).needs[0].call, "yes")
-            await run.result(timeout=30)
+            await run.result(timeout=120)
         else:
             await (run.pause() if stop == "pause" else run.cancel())
-            await run.settled(timeout=30)
+            await run.settled(timeout=120)
         view = await run.view()
 
         def named() -> bool:
             return any((one["run"], one["seq"]) == ("one", view.seq) for s in statements(path) for one in s["runs"])
 
-        await eventually(named, timeout=30)
+        await eventually(named)
     assert set(why(path)) <= {"stop", "close"}
     assert verify_store(path, [load_public(tmp_path / "runs.db.pub")]).of("broken") == []
 
@@ -79,7 +79,7 @@ async def test_a_run_that_goes_on_is_signed_for_by_events_and_by_time(tmp_path: 
     ):
         async with Runtime(tmp_path / name, [waiter], notary=notary) as runs:
             await runs.start(waiter, Letters())
-            await eventually(lambda: reason in why(tmp_path / name), timeout=30)  # noqa: B023
+            await eventually(lambda: reason in why(tmp_path / name))  # noqa: B023
 
 
 async def test_what_was_not_signed_before_is_signed_on_leaving(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_what_concerns_the_house_is_signed_for_soon(tmp_path: Path) -> Non
     path = tmp_path / "runs.db"
     async with Runtime(path, [writer], notary=Notary(every_events=10**6, every_seconds=10**6)) as runs:
         runs._store.write(lambda tx: tx.note(AttemptRefused(what="halt", why="no right")))  # pyright: ignore[reportPrivateUsage]
-        await eventually(lambda: "house" in why(path), timeout=30)
+        await eventually(lambda: "house" in why(path))
 
 
 def test_many_notaries_of_one_store_make_one_chain(tmp_path: Path) -> None:
@@ -134,11 +134,12 @@ async def test_two_processes_that_drive_one_store_make_one_chain(tmp_path: Path)
     other = start_driver(path)
     try:
         async with Runtime(path, [writer], notary=Notary(every_events=2, every_seconds=0.1)) as runs:
-            handles = [await runs.start(writer, Letters(to_send=2)) for _ in range(6)]
+            handles = [await patiently(lambda: runs.start(writer, Letters(to_send=2))) for _ in range(6)]
             for run in handles:
                 await asked(run)
-                await run.answer((await run.view()).needs[0].call, "yes")
-                await run.result(timeout=60)
+                call = (await run.view()).needs[0].call
+                await patiently(lambda: run.answer(call, "yes"))  # noqa: B023 - awaited at once
+                await run.result(timeout=120)
     finally:
         other.terminate()
         other.wait(30)
@@ -200,7 +201,7 @@ async def test_a_frozen_notary_does_not_keep_others_from_signing(tmp_path: Path)
             db.close()
             before = len(statements(path))
             runs._store.write(lambda tx: tx.note(AttemptRefused(what="x", why="y")))  # pyright: ignore[reportPrivateUsage]
-            await eventually(lambda: len(statements(path)) > before, timeout=30)
+            await eventually(lambda: len(statements(path)) > before)
     finally:
         os.kill(frozen.pid, signal.SIGCONT)
         frozen.terminate()
@@ -257,9 +258,9 @@ async def test_a_run_under_way_is_covered_but_not_called_proved(tmp_path: Path) 
     path = tmp_path / "going.db"
     async with Runtime(path, [waiter], notary=Notary(every_events=1)) as runs:
         run = await runs.start(waiter, Letters(), id="going")
-        await eventually(lambda: sent(run), timeout=30)
+        await eventually(lambda: sent(run))
         seq = (await run.view()).seq
-        await eventually(lambda: any(one["seq"] == seq for s in statements(path) for one in s["runs"]), timeout=30)
+        await eventually(lambda: any(one["seq"] == seq for s in statements(path) for one in s["runs"]))
         report = verify_store(path)
         assert report.of("broken") == []
         assert "it is under way" in " ".join(one.text for one in report.of("unproved"))

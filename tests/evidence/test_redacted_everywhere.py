@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 import zipfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from tests.evidence.bundling import said, talker
 from tests.evidence.world import Letters
 from tests.halt.operating import asked, operator, typed
+from tests.helpers import database
 
 from standfast import Runtime
 from standfast.evidence.keys import load
@@ -24,7 +24,7 @@ ODD = "no-known-shape-1234567890"  # known by its name in the environment alone
 
 def _written(path: Path) -> str:
     """The records of the runs and of the house."""
-    with sqlite3.connect(path) as db:
+    with database(path) as db:
         rows = [*db.execute("SELECT body FROM record"), *db.execute("SELECT body FROM house")]
     db.close()
     return "\n".join(bytes(body).decode() for (body,) in rows)
@@ -42,7 +42,7 @@ async def test_a_halt_a_lift_and_a_forgetting_put_no_secret_into_the_records(
         halt = json.loads(typed("halt", "--all", "--reason", f"it has {KEY} and {ODD}", "--store", str(path), "--json"))
         typed("lift", halt["id"], "--reason", f"{KEY} and {ODD} are void", "--store", str(path))
         await run.cancel()
-        await run.settled(timeout=30)
+        await run.settled(timeout=120)
         with (tmp_path / "bundle.zip").open("wb") as file:
             await runs.write_evidence(file, "talking")
     with zipfile.ZipFile(tmp_path / "bundle.zip") as bundle:

@@ -23,8 +23,11 @@ GITHUB = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 BEARER = "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5"
 PRIVATE = "-----BEGIN RSA PRIVATE KEY-----\nMIIBOgIBAAJBAK\nq8Z1\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJ" + "hbGciOiJIUzI1NiJ9." + "eyJ" + "zdWIiOiIxMjM0In0." + "dozjgNryP4J3jVmN"
+AWS_SECRET = "wJalrXUtnFEMI/K7MDENG" + "/bPxRfiCYEXAMPLEKEY"
+PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQOYBF\n=q8Z1\n-----END PGP PRIVATE KEY BLOCK-----"
 SHAPES = {
     "api_key": (f"use {OPENAI} now", OPENAI),
+    "aws_secret": (f"AWS_SECRET_ACCESS_KEY={AWS_SECRET}", AWS_SECRET),
     "aws_key": (f"id={AWS};", AWS),
     "github_token": (f"token {GITHUB}.", GITHUB),
     "bearer": (f"Authorization: Bearer {BEARER}", BEARER),
@@ -41,7 +44,83 @@ ORDINARY = [
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "sk-short, AKIA, ghost_writer, eyJust",
     "it's",
+    "[ask-someone-about-it-please] and [0]task-force-of-risk-averse-people, 50%dask-distributed-scheduler",
+    r"C:\ask-someone-about-it-please and C:\temp\risk-averse-people",
+    "http://localhost:8080/users/@ana http://[::1]:80/users@2 https://h:443/a@b?c=d@e ssh://git@host:22/x@y",
+    "my_task-force-of-risk-averse-people, a BEARER of good news, bearer tokens are kept",
+    "xapp-navigation-bar-left, secret_access_key is required, SecretAccessKey: string",
+    "-----BEGIN PGP PUBLIC KEY BLOCK-----\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----",
 ]
+BEFORE = {
+    "JSON line break": json.dumps("a\n")[:-1],
+    "JSON tab": json.dumps("a\t")[:-1],
+    "JSON in JSON": json.dumps(json.dumps("a\n")[:-1])[:-1],
+    "repr": repr("a\r\n")[:-1],
+    "repr of a control character": repr("a\x0b")[:-1],
+    "quote as JSON may write it": "\\u0022",
+    "octal": r"\033",
+    "colour": "\x1b[31m",
+    "many colours": "\x1b[1;38;2;255;255;255;48;2;0;0;0m",
+    "end of a colour": "\x1b[m",
+    "end of a colour, as tput writes it": "\x1b(B",
+    "colour in JSON": json.dumps("\x1b[31m")[:-1],
+    "end of a colour in JSON": json.dumps("\x1b[m")[:-1],
+    "colour in a script": r"\033[0;31m",
+    "colour in a shell": r"\e[m",
+    "percent": "q=%22",
+    "percent twice": "q=%2522",
+    "underscore": "key_",
+}
+MORE_SHAPES = [
+    ("private_key", PGP, PGP),
+    ("private_key", json.dumps(PGP), json.dumps(PGP)[1:-1]),
+    ("url_password", "postgres://svc:p@ssw0rd-Long@db/x", "p@ssw0rd-Long"),
+    ("url_password", "see mongodb://a:first@h1,b:se@ond@h2/x", "first@h1,b:se@ond"),
+    ("url_password", "amqp://svc:ab/cdEFGH12@mq", "ab/cdEFGH12"),
+    ("url_password", "amqp://svc:12ab/c/dEFGH12@mq/a", "12ab/c/dEFGH12"),
+    ("bearer", f"AUTHORIZATION: BEARER {BEARER}", BEARER),
+    ("bearer", f"?h=Bearer%20{BEARER}", BEARER),
+    ("slack_token", "xapp" + "-1-A0123456789-abcdef", "xapp" + "-1-A0123456789-abcdef"),
+    ("aws_secret", json.dumps({"SecretAccessKey": AWS_SECRET}), AWS_SECRET),
+    ("aws_secret", json.dumps(json.dumps({"secretAccessKey": AWS_SECRET})), AWS_SECRET),
+    ("aws_secret", f"aws_secret_access_key = {AWS_SECRET}\n", AWS_SECRET),
+    ("aws_secret", f'os.environ["AWS_SECRET_ACCESS_KEY"] = "{AWS_SECRET}"', AWS_SECRET),
+    ("aws_secret", f"awsSecretAccessKey: '{AWS_SECRET}'", AWS_SECRET),
+    ("aws_secret", f"<SecretAccessKey>{AWS_SECRET}</SecretAccessKey>", AWS_SECRET),
+]
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("secret", [OPENAI, AWS, GITHUB, JWT, f"Bearer {BEARER}"], ids=lambda one: one[:6])
+def test_a_secret_right_after_an_escape_of_a_text_in_the_text_is_replaced(secret: str, before: str) -> None:
+    """The last letter of `\\n`, of a colour or of `%22` belongs to no word."""
+    redactor = Redactor(key=b"k")
+    exact = secret.removeprefix("Bearer ")
+    for text in (BEFORE[before] + secret, f"x {BEFORE[before]}{secret} y"):
+        clean = redactor.text(text)
+        assert clean.startswith(text[: text.index(exact)] + "[redacted:")
+        assert exact not in clean
+        line = to_json([{"type": "noted", "text": text}])
+        assert json.loads(redactor.line(line)) == [{"type": "noted", "text": clean}]
+        stream = Stream(redactor)
+        assert "".join([*map(stream.feed, text), stream.finish()]) == clean
+
+
+@pytest.mark.parametrize(("name", "text", "secret"), MORE_SHAPES, ids=lambda one: one[:24])
+def test_secrets_that_look_otherwise_are_replaced_too(name: str, text: str, secret: str) -> None:
+    redactor = Redactor(key=b"k")
+    clean = redactor.text(text)
+    assert clean == text.replace(secret, f"[redacted:{name}:{redactor.hash_of(secret)}]") != text
+    line = to_json([{"type": "noted", "text": text}])
+    assert json.loads(redactor.line(line)) == [{"type": "noted", "text": clean}]
+    assert not redactor.passes(line)
+
+
+@pytest.mark.parametrize("letter", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+def test_the_end_of_a_word_is_said_at_once(letter: str) -> None:
+    """No letter at the end of a word is held back because a secret might begin with it."""
+    stream = Stream(Redactor(key=b"k"))
+    assert stream.feed(f"more to com{letter}").endswith(letter) or letter == "-"
 
 
 def test_there_is_a_sample_of_every_known_shape() -> None:
@@ -90,6 +169,13 @@ def test_a_value_of_the_environment_is_found_however_json_writes_it(value: str) 
         said = [stream.feed(f"it is x{value[:cut]}"), stream.feed(f"{value[cut:]}x."), stream.finish()]
         assert "".join(said) == clean, cut
         assert value[:8] not in said[0], cut
+
+
+def test_a_value_is_found_where_json_escapes_what_it_need_not() -> None:
+    redactor = Redactor(*of_environment({"DB_PASSWORD": "passwort-schlüssel"}), key=b"k")
+    line = json.dumps([{"type": "noted", "text": "passwort-schlüssel"}]).encode()
+    assert b"\\u00fc" in line
+    assert b"schl" not in redactor.line(line)
 
 
 def test_a_pattern_of_ones_own_is_found_however_json_writes_it() -> None:
@@ -187,7 +273,7 @@ async def test_the_record_has_no_secrets_and_the_run_has_all_of_them(tmp_path: P
     path = tmp_path / "runs.db"
     async with Runtime(path, [clerk]) as runs:
         run = await runs.start(clerk, Notes(text=GITHUB), reason=f"with {GITHUB}")
-        assert await run.result(timeout=30) == f"fetched with {OPENAI}"  # exact, for who needs it
+        assert await run.result(timeout=120) == f"fetched with {OPENAI}"  # exact, for who needs it
         assert (await run.state()).kept == [f"fetched with {OPENAI}"]
         said = [one.text for one in await run.transcript()]
         secret = Redactor(key=runs._redactor.key)  # type: ignore[union-attr]  # pyright: ignore
@@ -224,20 +310,20 @@ async def test_what_is_told_stands_where_its_offset_says_whatever_was_replaced()
     """R31: of a pattern that can only be looked for when pieces are joined; live text goes on behind what was kept."""
     async with Runtime(":memory:", [nurse], redact=[r"patient \d+"]) as runs:
         run = await runs.start(nurse, Notes())
-        recorded, live, came = "", "", 0
+        recorded, live, came, flushes = "", "", 0, 0
         async for event in run.events():
             if isinstance(event, TextDelta):
                 live, came = live[: event.offset] + event.text, came + 1
             elif isinstance(event, TextFlushed):
                 assert event.offset == len(recorded)
-                recorded += event.text
+                recorded, flushes = recorded + event.text, flushes + 1
                 live = live[: event.offset] + event.text
             elif event.type == "run_done":
                 break
         [said] = await run.transcript()
     assert came > 100
     assert said.text == recorded == live
-    assert recorded.count("[redacted:own1:") >= 290  # some were split between flushes
+    assert recorded.count("[redacted:own1:") >= 300 - flushes  # a flush may split one
 
 
 def test_what_is_without_secrets_stays_as_it_is() -> None:
@@ -251,7 +337,7 @@ def test_what_is_without_secrets_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_a_place_in_a_text_is_found_again_without_its_secrets(size: int) -> None:
-    redactor = Redactor(r"(?<=<)\w+(?=>)", r"<\[re\w+:own1:\w+\]>", key=b"k")
+    redactor = Redactor(r"<\w+>", key=b"k")
     parts = ["first ", OPENAI, " then ", "<name>", " and ", AWS, f"@{'x' * 100} ", GITHUB, " last"]
     whole = "".join(parts)
     stream = Stream(redactor)
@@ -273,5 +359,5 @@ def test_a_place_in_a_text_is_found_again_without_its_secrets(size: int) -> None
 async def test_redaction_can_be_switched_off(tmp_path: Path) -> None:
     async with Runtime(tmp_path / "runs.db", [clerk], redact=False) as runs:
         run = await runs.start(clerk, Notes())
-        await run.result(timeout=30)
+        await run.result(timeout=120)
         assert [one.text for one in await run.transcript()] == [f"I use {OPENAI} for this"]

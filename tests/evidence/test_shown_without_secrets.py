@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.helpers import held
+from tests.helpers import database, held
 
 from standfast import Budget, CannotUndo, Done, Performed, Run, Runtime, agent, tool
 from standfast.testing import lab
@@ -101,7 +100,7 @@ async def test_a_loop_is_told_without_the_secret_that_it_goes_round_with(tmp_pat
         view = await held(run, "loop")
         assert "poll(at='at the usual place, with', password='[redacted" in view.needs[0].text
         _clean(view)
-    with sqlite3.connect(path) as db:
+    with database(path) as db:
         _clean([doc for (doc,) in db.execute("SELECT doc FROM runs")])
     db.close()
 
@@ -113,7 +112,7 @@ async def test_a_receipt_says_why_an_undo_failed_without_the_secret_that_was_ref
         run = await runs.start(sender, Nothing())
         await runs.until(run, call="wait")
         await run.cancel(undo="all")
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
     [undone] = receipt.undone
     assert "[redacted:api_key:" in undone.reason and undone.outcome == ("impossible" if impossible else "failed")
     _clean(receipt)

@@ -32,7 +32,7 @@ async def test_a_tripwires_stop_falls_where_the_text_ends_and_the_next_stop_does
         run = await runs.start(one, "What were you told?", id="r")
         await held(run, "tripwire")
         await run.cancel(by="ann")
-        await run.settled(timeout=30)
+        await run.settled(timeout=120)
         (told,) = await run.transcript()
         parts = read(tmp_path / "runs.db", "r")
     first, second = parts.stops

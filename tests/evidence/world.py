@@ -92,11 +92,11 @@ async def make(folder: Path) -> Path:
         done = await runs.start(writer, Letters(to_send=2), id="done")
         await _asked(done)
         await done.answer((await done.view()).needs[0].call, "yes", by="ana")
-        assert await done.result(timeout=30) == 2
+        assert await done.result(timeout=120) == 2
         forgotten = await runs.start(writer, Letters(to_send=1, log=Log(["a secret"])), id="forgotten")
         await _asked(forgotten)
         await forgotten.cancel(by="ana", reason="enough")
-        await forgotten.settled(timeout=30)
+        await forgotten.settled(timeout=120)
         await _quiet(runs)
         assert await runs.forget(forgotten, by="ana", reason="asked to")
         await _quiet(runs)
@@ -104,7 +104,7 @@ async def make(folder: Path) -> Path:
         await _asked(paused)
         await paused.message("one more thing", when="later", by="bob")
         await paused.pause(by="bob", reason="lunch")
-        await paused.settled(timeout=30)
+        await paused.settled(timeout=120)
         runs._store.write(fill_house)  # pyright: ignore[reportPrivateUsage]
         await runs.halt(id="h1", agent="nobody", reason="a drill", by="ana")
         await runs.halt(id="h2", agent="nobody", reason="another drill", by="ana")
@@ -113,13 +113,13 @@ async def make(folder: Path) -> Path:
         cancelled = await runs.start(writer, Letters(to_send=1), id="cancelled")
         await _asked(cancelled)
         await cancelled.cancel(by="ana", reason="enough", undo="all")
-        await cancelled.settled(timeout=30)
+        await cancelled.settled(timeout=120)
         runs._store.write(lambda tx: tx.note(AttemptRefused(what="halt", why="no right", by="eve")))  # pyright: ignore[reportPrivateUsage]
     return path
 
 
 async def _asked(run: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not (await run.view()).needs:
             await asyncio.sleep(0.01)
 
@@ -131,7 +131,7 @@ async def _quiet(runs: Runtime) -> None:
         to = position_of(tx.last_checkpoint())
         return (to.place, to.house) == (tx.last_record(), tx.house_head()[0])
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not runs._store.read(settled):  # pyright: ignore[reportPrivateUsage]
             await asyncio.sleep(0.02)
 

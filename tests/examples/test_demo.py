@@ -10,9 +10,12 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
 from tests.helpers import eventually
 
 from standfast import Runtime
+
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 90

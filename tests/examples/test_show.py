@@ -8,9 +8,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.more
 def test_the_demo_pauses_survives_redirects_and_cancels(tmp_path: Path) -> None:
     """R2, R3, R5, R8, R9, R15: looked at once more from outside, in the world's own file."""
     command = [sys.executable, "-m", "examples.show", "--fast", "--folder", str(tmp_path)]

@@ -1,6 +1,6 @@
 """R36: agents of foreign frameworks, sub-agents included, inside one step: all of them stop at the fence.
 
-Each is skipped where its framework is not installed.
+They live apart (`make test-all`): each is skipped where its framework is not installed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
-from tests.fence.world import Words, asked, gone, own_loop, recorded
+from tests.fence.world import HELLO, Words, asked, gone, own_loop, recorded
 from tests.helpers import held
 from tests.providers.scenes import goes_silent, says, use, uses
 from tests.providers.server import LoopbackProvider
@@ -39,7 +39,7 @@ async def is_stopped_in_its_sub_agent(server: LoopbackProvider, ask: Ask, argume
         exchange = await asked(server, 7)
         assert (await run.state()).said == ["outer"]
         assert await run.cancel()
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         await gone(exchange)
         assert [f.outcome for f in receipt.in_flight] == ["aborted"]
         started = [e for e in await recorded(run) if isinstance(e, CallStarted)]
@@ -101,3 +101,28 @@ async def test_langgraph(server: LoopbackProvider) -> None:
             return str(answer["messages"][-1].content)
 
         await is_stopped_in_its_sub_agent(server, ask)
+
+
+async def test_the_older_http_library_is_fenced_too(server: LoopbackProvider) -> None:
+    httpx = pytest.importorskip("httpx")
+    server.will(goes_silent("x"), says("yes"))
+
+    async def ask() -> str:
+        body = {"model": "m", "messages": HELLO, "stream": True}
+        async with http.stream("POST", f"{server.openai_url}/chat/completions", json=body) as response:
+            return "".join([line async for line in response.aiter_lines()])
+
+    async with fence.http_client(library="httpx") as http:
+        assert isinstance(http, httpx.AsyncClient)
+        async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
+            run = await r.start(a, Words())
+            exchange = await asked(server)
+            assert await run.pause()
+            await gone(exchange)
+            await held(run, "user")
+            assert await run.resume()
+            assert "[DONE]" in (await run.result(timeout=120))[0]
+    with fence.sync_http_client(library="httpx") as sync:
+        assert isinstance(sync, httpx.Client)
+        with pytest.raises(fence.RequestRefused):
+            sync.get(server.openai_url)

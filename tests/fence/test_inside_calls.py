@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.cancel.support import deaf_until
 from tests.fence.world import Nothing, asked, gone, one_call_of, openai_client, recorded, streamed, whole
 from tests.helpers import eventually, held
 from tests.providers.scenes import goes_silent, says, stalls_before_headers
@@ -28,7 +29,7 @@ async def test_a_request_inside_a_call_is_no_call_of_its_own(server: LoopbackPro
             return await streamed(client)
 
         async with one_call_of(think) as run:
-            assert await run.result(timeout=30) == "yes"
+            assert await run.result(timeout=120) == "yes"
             assert [e.tool for e in await recorded(run) if isinstance(e, CallStarted)] == ["think"]
             assert (await run.view()).spent.calls == 1
 
@@ -49,7 +50,7 @@ async def test_a_cut_call_takes_its_request_along(server: LoopbackProvider, kind
             await held(run, "user")
             await gone(server.exchanges[0])
             assert await run.resume()
-            assert await run.result(timeout=30) == "yes"
+            assert await run.result(timeout=120) == "yes"
     assert len(server.exchanges) == 2
 
 
@@ -69,7 +70,7 @@ async def test_a_body_that_swallows_the_cut_has_no_result(server: LoopbackProvid
             assert await run.pause()
             await held(run, "user")
             assert await run.resume()
-            assert await run.result(timeout=30) == "true"
+            assert await run.result(timeout=120) == "true"
 
 
 async def test_a_body_that_swallows_the_refusal_has_no_result(server: LoopbackProvider) -> None:
@@ -95,7 +96,7 @@ async def test_a_body_that_swallows_the_refusal_has_no_result(server: LoopbackPr
             assert await paused
             await held(run, "user")
             assert await run.resume()
-            assert await run.result(timeout=30) == "true"
+            assert await run.result(timeout=120) == "true"
     assert len(server.exchanges) == 1
 
 
@@ -111,10 +112,10 @@ async def test_a_write_keeps_its_requests_while_a_pause_waits_for_it(server: Loo
         async with one_call_of(write) as run:
             await asked(server)
             assert await run.pause()
-            await run.settled(timeout=30)
+            await run.settled(timeout=120)
             assert len(server.exchanges) == 2
             await run.resume()
-            assert await run.result(timeout=30) == "abc"
+            assert await run.result(timeout=120) == "abc"
     assert len(server.exchanges) == 2
 
 
@@ -136,7 +137,7 @@ async def test_a_hard_cancel_sends_nothing_new_even_for_a_write(server: Loopback
         async with one_call_of(write) as run:
             await asked(server)
             assert await run.cancel()
-            receipt = await run.settled(timeout=60)
+            receipt = await run.settled(timeout=120)
     assert [f.outcome for f in receipt.in_flight] == ["failed"]
     assert len(server.exchanges) == 1
     assert server.exchanges[0].gone_at is None
@@ -180,7 +181,7 @@ async def test_a_task_that_a_tool_left_behind_cannot_reach_the_model_after_the_s
             await asked(server, 3)
             accepted = await run.cancel()
             assert isinstance(accepted, Accepted)
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             before = len(refused)
             await eventually(lambda: len(refused) > before + 3)
             over = True
@@ -218,12 +219,12 @@ async def test_a_request_does_not_outlive_its_call(server: LoopbackProvider) -> 
 
         async with Runtime(":memory:", agents=[starter]) as r:
             run = await r.start(starter, Nothing())
-            await run.result(timeout=30)
+            await run.result(timeout=120)
             await eventually(lambda: ends)
 
 
 async def test_a_task_of_an_earlier_step_is_refused(server: LoopbackProvider) -> None:
-    """R7: a task left over from a step that is over can never act."""
+    """R7: a task left over from a step that is over can never act, also if it swallows every cancellation."""
     refused: list[BaseException] = []
     second = asyncio.Event()
     tasks: list[asyncio.Task[None]] = []
@@ -231,11 +232,14 @@ async def test_a_task_of_an_earlier_step_is_refused(server: LoopbackProvider) ->
     async with openai_client(server) as client:
 
         async def later() -> None:
-            await second.wait()
-            try:
-                await whole(client)
-            except RequestRefused as error:
-                refused.append(error)
+            await deaf_until(second)
+            while not refused:
+                try:
+                    await whole(client)
+                except RequestRefused as error:
+                    refused.append(error)
+                except asyncio.CancelledError:
+                    continue
 
         @agent("two")
         async def two(run: Run[Nothing]) -> Idle | None:
@@ -271,7 +275,7 @@ async def test_a_time_limit_is_no_stop(server: LoopbackProvider) -> None:
 
         async with Runtime(":memory:", agents=[thinks]) as r:
             run = await r.start(thinks, Nothing())
-            assert await run.result(timeout=30) == "CallTimedOut"
+            assert await run.result(timeout=120) == "CallTimedOut"
             await gone(server.exchanges[0])
 
 
@@ -281,19 +285,20 @@ async def test_a_body_whose_time_was_up_sends_nothing_more(server: LoopbackProvi
     timed_out = asyncio.Event()
 
     async with openai_client(server) as client:
+        with pytest.raises(RequestRefused):
+            await whole(client)  # the SDK's first look at the platform is in a thread, which would not be started
 
         @tool(effect="read", timeout=0.1, grace=0.1)
         async def deaf() -> str:
-            while not timed_out.is_set():
+            while not refused:
                 try:
                     await timed_out.wait()
+                    await whole(client)
                 except asyncio.CancelledError:
-                    pass  # deaf on purpose
-            try:
-                return await whole(client)
-            except RequestRefused as error:
-                refused.append(error)
-                return "late"
+                    pass  # deaf on purpose, however often it is cancelled
+                except RequestRefused as error:
+                    refused.append(error)
+            return "late"
 
         @agent("goes on")
         async def goes_on(run: Run[Nothing]) -> Done[str]:
@@ -301,30 +306,29 @@ async def test_a_body_whose_time_was_up_sends_nothing_more(server: LoopbackProvi
                 return Done(await run.call(deaf()))
             except CallFailed as error:
                 timed_out.set()
-                await eventually(lambda: refused, 30)
+                await eventually(lambda: refused)
                 return Done(type(error).__name__)
 
         async with Runtime(":memory:", agents=[goes_on]) as r:
             run = await r.start(goes_on, Nothing())
-            assert await run.result(timeout=60) == "CallTimedOut"
+            assert await run.result(timeout=120) == "CallTimedOut"
     assert server.exchanges == []
 
 
-async def test_an_undo_may_use_the_model_after_the_cancel(server: LoopbackProvider) -> None:
-    """R8: an undo's own requests pass outside the gate, until the undo is over."""
+async def test_an_undo_may_use_the_model_after_the_cancel(
+    server: LoopbackProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R8, R39: an undo's own requests pass outside the gate; what it leaves is cut, and asks nothing more."""
+    monkeypatch.setattr("standfast.aside.PATIENCE", 0.1)
     server.will(says("session"), says("closed"))
     late: list[asyncio.Task[Any]] = []
-    refused: list[BaseException] = []
     undone = asyncio.Event()
 
     async with openai_client(server) as client:
 
         async def after_the_undo() -> None:
             await undone.wait()
-            try:
-                await whole(client)
-            except RequestRefused as error:
-                refused.append(error)
+            await whole(client)
 
         async def close_session(p: Performed[str, None]) -> None:
             assert await whole(client) == "closed"
@@ -343,12 +347,12 @@ async def test_an_undo_may_use_the_model_after_the_cancel(server: LoopbackProvid
             run = await r.start(session, Nothing())
             await held(run, "waiting")
             assert await run.cancel()
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             undone.set()
             await asyncio.wait(late)
-    assert [u.outcome for u in receipt.undone] == ["undone"]
+    assert [u.outcome for u in receipt.undone] == ["in_doubt"]
     assert len(server.exchanges) == 2
-    assert len(refused) == 1
+    assert late[0].cancelled()
 
 
 async def test_a_fact_may_be_read_through_the_fence(server: LoopbackProvider) -> None:
@@ -419,7 +423,7 @@ async def test_a_framework_with_a_loop_of_its_own_is_covered(server: LoopbackPro
                 text = await streamed(client)
                 try:
                     return text + await streamed(client)
-                except RequestCut as error:
+                except (RequestCut, asyncio.CancelledError) as error:  # whichever is first
                     ends.append(error)
                     raise
 
@@ -434,7 +438,7 @@ async def test_a_framework_with_a_loop_of_its_own_is_covered(server: LoopbackPro
         exchange = await asked(server, 2)
         assert len((await run.view()).in_flight) == 1
         assert await run.cancel()
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         await gone(exchange)
         await eventually(lambda: ends)
     assert [f.outcome for f in receipt.in_flight] == ["aborted"]
@@ -468,4 +472,4 @@ async def test_a_bare_thread_has_no_run(server: LoopbackProvider) -> None:
 
     async with Runtime(":memory:", agents=[threads]) as r:
         run = await r.start(threads, Nothing())
-        assert await run.result(timeout=30) == ["refused", "yes"]
+        assert await run.result(timeout=120) == ["refused", "yes"]

@@ -32,7 +32,7 @@ async def test_the_process_of_a_tool_may_ask_and_is_killed_with_its_call(
         run = await r.start(elsewhere, Words())
         exchange = await asked(server, 2)
         assert await run.cancel()
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         await gone(exchange)
         assert (await run.state()).said == ["yes"]
     assert [f.outcome for f in receipt.in_flight] == ["aborted"]
@@ -57,7 +57,7 @@ async def test_a_model_with_a_fenced_client_is_one_call(server: LoopbackProvider
         await held(run, "user")
         await gone(exchange)
         assert await run.resume()
-        assert await run.result(timeout=30) == "Hello"
+        assert await run.result(timeout=120) == "Hello"
         started = [e.tool for e in await recorded(run) if isinstance(e, CallStarted)]
     assert not any(name.startswith("http") for name in started)
     assert len(server.exchanges) == 2
@@ -81,7 +81,7 @@ async def test_a_child_run_sends_under_its_own_name(server: LoopbackProvider) ->
             named = {c.run for c in accepted.in_flight if c.tool.startswith("http")}
             assert len(named) == 1
             assert run.id not in named
-            await run.settled(timeout=30)
+            await run.settled(timeout=120)
             await gone(exchange)
 
 
@@ -93,7 +93,7 @@ async def test_after_a_crash_the_request_is_sent_again(server: LoopbackProvider)
         await asked(server)
         await runs.crash()
         await asked(server, 2)
-        assert await run.result(timeout=30) == ["yes"]
+        assert await run.result(timeout=120) == ["yes"]
         assert (await run.view()).needs == []
 
 
@@ -108,5 +108,5 @@ async def test_two_runs_share_a_client_and_only_one_is_stopped(server: LoopbackP
             await asked(server, 2)
             assert await stopped.cancel()
             await gone(exchange)
-            assert await other.result(timeout=30) == ["ab"]
+            assert await other.result(timeout=120) == ["ab"]
             await asyncio.wait_for(stopped.settled(), 30)

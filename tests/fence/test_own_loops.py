@@ -61,13 +61,13 @@ async def test_a_request_of_a_step_is_a_call_of_its_own(server: LoopbackProvider
         accepted = await run.pause()
         assert isinstance(accepted, Accepted)
         assert [c.tool for c in accepted.in_flight] == [name]
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         assert [(f.call.tool, f.outcome) for f in receipt.in_flight] == [(name, "aborted")]
         assert receipt.in_flight[0].last_byte_at is not None
         assert receipt.residue == ()
         await gone(exchange)
         assert await run.resume()
-        assert await run.result(timeout=30) == ["Hello!"]
+        assert await run.result(timeout=120) == ["Hello!"]
         assert (await run.view()).spent.calls == 2
         events = await recorded(run)
     started = [e for e in events if isinstance(e, CallStarted)]
@@ -102,14 +102,14 @@ async def test_a_stop_closes_the_stream(server: LoopbackProvider, sdk: str, verb
                 await gone(exchange)
                 assert len(server.exchanges) == 1
                 assert await run.resume()
-                assert await run.result(timeout=30) == ["again"]
+                assert await run.result(timeout=120) == ["again"]
             case "redirect":
                 assert await run.redirect("otherwise")
                 await gone(exchange)
-                assert await run.result(timeout=30) == ["again"]
+                assert await run.result(timeout=120) == ["again"]
             case _:
                 assert await run.cancel()
-                receipt = await run.settled(timeout=30)
+                receipt = await run.settled(timeout=120)
                 await gone(exchange)
                 assert [f.outcome for f in receipt.in_flight] == ["aborted"]
                 assert receipt.calls_after_cancel == 0
@@ -122,7 +122,7 @@ async def test_a_request_that_is_not_streamed_is_cut_too(server: LoopbackProvide
         run = await r.start(a, Words())
         exchange = await asked(server)
         assert await run.cancel()
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         await gone(exchange)
         assert [f.outcome for f in receipt.in_flight] == ["aborted"]
 
@@ -139,7 +139,7 @@ async def test_a_run_pauses_and_resumes_between_its_turns(server: LoopbackProvid
         assert await run.pause()
         await held(run, "user")
         assert await run.resume()
-        assert await run.result(timeout=30) == ["one", "two", "three"]
+        assert await run.result(timeout=120) == ["one", "two", "three"]
     assert len(server.exchanges) == 4
 
 
@@ -169,7 +169,7 @@ async def test_a_repeated_step_asks_again(server: LoopbackProvider) -> None:
             assert await run.pause()
             await held(run, "user")
             assert await run.resume()
-            assert await run.result(timeout=30) == "second slow"
+            assert await run.result(timeout=120) == "second slow"
     assert interruptions[0] is None
     assert interruptions[1] is not None
     assert interruptions[1].finished == ()
@@ -188,7 +188,7 @@ async def test_an_error_of_the_provider_is_the_callers_to_handle(server: Loopbac
 
         async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
             run = await r.start(a, Words())
-            assert await run.result(timeout=30) == ["BadRequestError fine"]
+            assert await run.result(timeout=120) == ["BadRequestError fine"]
             finished = [e for e in await recorded(run) if isinstance(e, CallFinished)]
     assert [e.result["status"] for e in finished if isinstance(e.result, dict)] == [400, 200]
 
@@ -205,7 +205,7 @@ async def test_a_request_that_fails_is_recorded_as_failed(server: LoopbackProvid
 
         async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
             run = await r.start(a, Words())
-            assert await run.result(timeout=30) == ["APIConnectionError"]
+            assert await run.result(timeout=120) == ["APIConnectionError"]
             failed = [e for e in await recorded(run) if isinstance(e, Failed)]
     assert [e.error for e in failed] == ["ConnectError"]
 
@@ -224,7 +224,7 @@ async def test_a_caller_that_loses_patience_ends_its_request(server: LoopbackPro
 
         async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
             run = await r.start(a, Words())
-            assert await run.result(timeout=30) == ["second try"]
+            assert await run.result(timeout=120) == ["second try"]
             events = await recorded(run)
     await gone(server.exchanges[0])
     assert [e.error for e in events if isinstance(e, Failed)] == ["CancelledError"]
@@ -243,7 +243,7 @@ async def test_a_response_that_was_ready_ends_its_call(is_async: bool) -> None:
 
             async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
                 run = await r.start(a, Words())
-                assert await run.result(timeout=30) == ["ready"]
+                assert await run.result(timeout=120) == ["ready"]
                 finished = [e for e in await recorded(run) if isinstance(e, CallFinished)]
     assert [e.result for e in finished] == [{"status": 200, "bytes": 5, "complete": True}]
 
@@ -262,7 +262,7 @@ async def test_parallel_requests_are_cut_together(server: LoopbackProvider) -> N
             accepted = await run.cancel()
             assert isinstance(accepted, Accepted)
             assert len(accepted.in_flight) == 5
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             for exchange in server.exchanges:
                 await gone(exchange)
     assert [f.outcome for f in receipt.in_flight] == ["aborted"] * 5
@@ -324,7 +324,7 @@ async def test_soft_cancel_lets_the_request_finish(server: LoopbackProvider) -> 
         run = await r.start(a, Words())
         exchange = await asked(server)
         assert await run.cancel(soft=True)
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
     assert [f.outcome for f in receipt.in_flight] == ["finished"]
     assert exchange.gone_at is None
     assert receipt.result == ["abcdefgh"]
@@ -341,7 +341,7 @@ async def test_requests_count_into_the_budget(server: LoopbackProvider) -> None:
         await held(run, "budget")
         assert len(server.exchanges) == 2
         assert await run.resume(budget=Budget(calls=10))
-        assert await run.result(timeout=30) == ["1", "2", "3"]
+        assert await run.result(timeout=120) == ["1", "2", "3"]
 
 
 async def test_a_step_that_sends_requests_is_not_taken_for_an_idle_one(server: LoopbackProvider) -> None:
@@ -357,7 +357,7 @@ async def test_a_step_that_sends_requests_is_not_taken_for_an_idle_one(server: L
 
         async with Runtime(":memory:", agents=[polls]) as r:
             run = await r.start(polls, Nothing())
-            assert await run.result(timeout=30) == 5
+            assert await run.result(timeout=120) == 5
 
 
 async def test_the_cap_holds_in_the_midst_of_a_step(server: LoopbackProvider) -> None:
@@ -374,7 +374,7 @@ async def test_the_cap_holds_in_the_midst_of_a_step(server: LoopbackProvider) ->
             assert view.spent.calls == 2
             assert len(server.exchanges) == 2
             assert await run.resume(budget=Budget(calls=10))
-            assert await run.result(timeout=30) == ["345"]
+            assert await run.result(timeout=120) == ["345"]
 
 
 async def test_code_that_asks_after_the_pause_does_not_end_its_step(server: LoopbackProvider) -> None:
@@ -399,7 +399,7 @@ async def test_code_that_asks_after_the_pause_does_not_end_its_step(server: Loop
             go.set()
             await held(run, "user")
             assert await run.resume()
-            assert await run.result(timeout=30) == ["true"]
+            assert await run.result(timeout=120) == ["true"]
     assert len(server.exchanges) == 1
 
 
@@ -421,7 +421,7 @@ async def test_code_that_swallows_the_refusal_does_not_end_its_step(server: Loop
             view = await held(run, "user")
             assert view.step == 0
             assert await run.resume()
-            assert await run.result(timeout=30) == ["true"]
+            assert await run.result(timeout=120) == ["true"]
 
 
 async def test_code_that_swallows_everything_reaches_nobody(server: LoopbackProvider) -> None:
@@ -447,7 +447,7 @@ async def test_code_that_swallows_everything_reaches_nobody(server: LoopbackProv
             run = await r.start(a, Words())
             await asked(server)
             assert await run.cancel()
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             before = tries
             await eventually(lambda: tries > before + 3)
             over = True

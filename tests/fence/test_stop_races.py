@@ -40,7 +40,7 @@ async def test_no_request_after_accepted_but_those_in_flight(verb: str) -> None:
                     accepted = await (run.pause() if verb == "pause" else run.cancel())
                     at = time.monotonic()
                     assert isinstance(accepted, Accepted)
-                    await run.settled(timeout=30)
+                    await run.settled(timeout=120)
                     await asyncio.sleep(0.05)  # what was on the wire when it was cut may be read a little later
                     late = server.requests_after(at)
                     assert late <= len(accepted.in_flight), f"trial {trial}: {late} of {len(accepted.in_flight)} named"
@@ -77,7 +77,7 @@ async def test_no_request_of_a_tool_after_it_settled_from_another_process(tmp_pa
                     accepted = await outside.handle(run.id).cancel()
                     at = time.monotonic()
                     assert isinstance(accepted, Accepted)
-                    await run.settled(timeout=30)
+                    await run.settled(timeout=120)
                     await asyncio.sleep(0.05)
                     assert server.requests_after(at) <= 3, f"trial {trial}"  # what its one call had under way
 
@@ -109,7 +109,7 @@ async def test_a_finished_run_reaches_nobody(server: LoopbackProvider) -> None:
 
         async with Runtime(":memory:", agents=[ends]) as r:
             run = await r.start(ends, Nothing())
-            assert await run.result(timeout=30) == "yes"
+            assert await run.result(timeout=120) == "yes"
             ended.set()
             await eventually(lambda: tried)
             await asyncio.wait(tasks)

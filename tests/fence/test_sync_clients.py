@@ -61,7 +61,7 @@ async def test_a_sync_tool_is_cut_in_mid_request(
         async with one_call_of(think) as run:
             exchange = await asked(server, 1 if fresh else 2)
             assert await run.cancel()
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             await gone(exchange)
     assert [f.outcome for f in receipt.in_flight] == ["aborted"]
     assert receipt.residue == ()
@@ -84,7 +84,7 @@ async def test_a_pause_cuts_and_repeats_a_sync_read(server: LoopbackProvider) ->
             assert await run.pause()
             await held(run, "user")
             assert await run.resume()
-            assert await run.result(timeout=30) == "yes"
+            assert await run.result(timeout=120) == "yes"
 
 
 async def test_a_thread_of_a_step_is_a_call_of_its_own(server: LoopbackProvider) -> None:
@@ -96,7 +96,7 @@ async def test_a_thread_of_a_step_is_a_call_of_its_own(server: LoopbackProvider)
         def ask() -> str:
             try:
                 return whole(client) if len(server.exchanges) != 1 else streamed(client)
-            except RequestCut as error:
+            except BaseException as error:  # RequestCut, or the exception that is thrown into the thread
                 cut.append(error)
                 raise
 
@@ -111,20 +111,21 @@ async def test_a_thread_of_a_step_is_a_call_of_its_own(server: LoopbackProvider)
             accepted = await run.pause()
             assert isinstance(accepted, Accepted)
             assert len(accepted.in_flight) == 1
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             await gone(exchange)
             assert [f.outcome for f in receipt.in_flight] == ["aborted"]
             await eventually(lambda: cut)
             assert await run.resume()
-            assert await run.result(timeout=30) == "three"
+            assert await run.result(timeout=120) == "three"
             started = [e for e in await recorded(run) if isinstance(e, CallStarted)]
     assert len(started) == 3
 
 
 async def test_a_thread_that_goes_on_after_the_stop_is_refused(server: LoopbackProvider) -> None:
-    """R7: asyncio cannot cancel a thread; the fence keeps what it still wants to say."""
+    """R7: a thread that swallows its cut is left behind; the fence keeps what it still wants to say."""
     server.will(goes_silent("x"))
     refused: list[BaseException] = []
+    cuts: list[BaseException] = []
     with sync_client(server) as client:
 
         def stubborn() -> None:
@@ -133,6 +134,8 @@ async def test_a_thread_that_goes_on_after_the_stop_is_refused(server: LoopbackP
                     streamed(client)
                 except RequestRefused as error:
                     refused.append(error)
+                except BaseException as error:  # noqa: BLE001 - its cut
+                    cuts.append(error)
 
         @agent("threads")
         async def threads(run: Run[Nothing]) -> Done[None]:
@@ -142,7 +145,7 @@ async def test_a_thread_that_goes_on_after_the_stop_is_refused(server: LoopbackP
             run = await r.start(threads, Nothing())
             await asked(server)
             assert await run.cancel()
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             await eventually(lambda: len(refused) == 5)
     assert receipt.calls_after_cancel == 0
     assert len(server.exchanges) == 1
@@ -160,7 +163,7 @@ async def test_a_sync_client_does_not_block_the_event_loop(server: LoopbackProvi
 
         async with Runtime(":memory:", agents=[blocks]) as r:
             run = await r.start(blocks, Nothing())
-            assert "asyncio.to_thread" in str(await run.result(timeout=30))
+            assert "asyncio.to_thread" in str(await run.result(timeout=120))
     assert server.exchanges == []
 
 
@@ -194,7 +197,7 @@ async def test_a_request_that_cannot_be_cut_is_named_and_its_late_answer_kept_ou
             run = await r.start(threads, Nothing())
             await eventually(begun.is_set)
             assert await run.cancel()
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             assert [f.outcome for f in receipt.in_flight] == ["still_running"]
             assert [r.what for r in receipt.residue if r.call] == ["http GET model.example/v1/late is still running"]
             assert "waiting for the response" in receipt.residue[0].why

@@ -40,7 +40,7 @@ async def is_cut_and_goes_on(server: LoopbackProvider, ask: Callable[[], Awaitab
         await held(run, "user")
         await gone(exchange)
         assert await run.resume()
-        assert await run.result(timeout=30) == ["yes"]
+        assert await run.result(timeout=120) == ["yes"]
         assert len([e for e in await recorded(run) if isinstance(e, CallStarted)]) == 2
 
 
@@ -73,7 +73,7 @@ async def test_a_wrapped_sync_client_is_cut(server: LoopbackProvider, sdk: str) 
         async with one_call_of(think) as run:
             exchange = await asked(server)
             assert await run.cancel()
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             await gone(exchange)
     assert [f.outcome for f in receipt.in_flight] == ["aborted"]
     assert receipt.residue == ()
@@ -114,7 +114,7 @@ async def test_a_client_that_only_the_fence_knows_stays_open(server: LoopbackPro
         other = client.with_options(timeout=3)  # shares the http client, and is freed before it
         del other
         gc.collect()
-        assert await run.result(timeout=30) == ["abc"]
+        assert await run.result(timeout=120) == ["abc"]
 
 
 async def test_a_fenced_client_that_is_freed_leaves_the_given_one_open(server: LoopbackProvider) -> None:
@@ -156,7 +156,7 @@ async def test_transports_mounts_and_hooks_of_the_http_client_are_kept(server: L
 
     async with client, Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
         run = await r.start(a, Words())
-        assert await run.result(timeout=30) == ["onetwo"]
+        assert await run.result(timeout=120) == ["onetwo"]
         started = [e.tool for e in await recorded(run) if isinstance(e, CallStarted)]
     assert seen == ["hook", "transport", "hook", "mount", "transport"]
     assert started == [f"http POST {host}:{server.port}/v1/chat/completions" for host in ("127.0.0.1", "localhost")]
@@ -167,7 +167,7 @@ async def test_twice_fenced_is_one_call(server: LoopbackProvider) -> None:
     client = fence.openai(fence.openai(AsyncOpenAI(base_url=server.openai_url, api_key="test")))
     async with client, Runtime(":memory:", agents=[a := own_loop(lambda: whole(client))]) as r:
         run = await r.start(a, Words())
-        assert await run.result(timeout=30) == ["yes"]
+        assert await run.result(timeout=120) == ["yes"]
         assert (await run.view()).spent.calls == 1
 
 
@@ -179,33 +179,8 @@ async def test_settings_of_an_http_client_are_the_librarys_own(server: LoopbackP
         assert client.timeout == httpx2.Timeout(7.0)
         async with Runtime(":memory:", agents=[a := own_loop(lambda: whole(client))]) as r:
             run = await r.start(a, Words())
-            assert await run.result(timeout=30) == ["yes"]
+            assert await run.result(timeout=120) == ["yes"]
     assert server.last.headers["x-mine"] == "1"
-
-
-async def test_the_older_http_library_is_fenced_too(server: LoopbackProvider) -> None:
-    httpx = pytest.importorskip("httpx")
-    server.will(goes_silent("x"), says("yes"))
-
-    async def ask() -> str:
-        body = {"model": "m", "messages": HELLO, "stream": True}
-        async with http.stream("POST", f"{server.openai_url}/chat/completions", json=body) as response:
-            return "".join([line async for line in response.aiter_lines()])
-
-    async with fence.http_client(library="httpx") as http:
-        assert isinstance(http, httpx.AsyncClient)
-        async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
-            run = await r.start(a, Words())
-            exchange = await asked(server)
-            assert await run.pause()
-            await gone(exchange)
-            await held(run, "user")
-            assert await run.resume()
-            assert "[DONE]" in (await run.result(timeout=30))[0]
-    with fence.sync_http_client(library="httpx") as sync:
-        assert isinstance(sync, httpx.Client)
-        with pytest.raises(fence.RequestRefused):
-            sync.get(server.openai_url)
 
 
 def test_something_else_than_a_client_is_misuse() -> None:

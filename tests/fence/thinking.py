@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from openai import OpenAI
-from tests.fence.world import HELLO
 
 from standfast import fence, tool
+
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]  # not from .world, which needs the other SDK too
 
 
 @tool(effect="read", process=True)

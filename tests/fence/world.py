@@ -89,13 +89,13 @@ async def one_call_of(tool: Tool[..., str]) -> AsyncIterator[Handle[str]]:
 
 async def asked(server: LoopbackProvider, n: int = 1) -> Exchange:
     """The n-th request, once the server has it."""
-    await eventually(lambda: len(server.exchanges) >= n, 30)
+    await eventually(lambda: len(server.exchanges) >= n)
     return server.exchanges[n - 1]
 
 
 async def gone(exchange: Exchange) -> float:
     """When the server saw the client leave in mid-answer."""
-    at: float = await eventually(lambda: exchange.gone_at, 30)
+    at: float = await eventually(lambda: exchange.gone_at)
     return at
 
 

@@ -29,7 +29,7 @@ async def test_each_class_is_told_what_will_happen_to_it_and_why() -> None:
         assert await note(run, "b", "later") == "later: when nothing else is on the stack (report)"
         assert await note(run, "c", "now") == "now"
         gate.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert [s for s in seen if s.startswith("read")] == ["read c", "read a", "read b"]
         assert {m.status for m in (await run.view()).mail} == {"consumed"}
 
@@ -43,7 +43,7 @@ async def test_the_handling_of_a_message_is_not_interrupted_by_an_equal_one() ->
         assert waiting.disposition == "held: until 'answer hello', which came 'next', is finished"
         assert await note(run, "quick", "now") == "now"
         gate.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert [s for s in seen if s.startswith("read")] == ["read quick", "read hello", "read second"]
 
 
@@ -57,7 +57,7 @@ async def test_next_does_not_interrupt_the_handling_of_now() -> None:
         assert "'answer urgent', which came 'now'" in await note(run, "calm", "next")
         gate.set()
         urgent.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert [s for s in seen if s.startswith("read")] == ["read urgent", "read calm"]
 
 
@@ -78,7 +78,7 @@ async def test_a_message_that_finds_the_stack_full_is_held_and_read_later() -> N
         assert (waiting.status, waiting.disposition) == ("pending", full)
         at.set()
         deep.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert [s for s in seen if s.startswith("read")] == ["read hello", "read deep", "read deeper"]
 
 
@@ -90,7 +90,7 @@ async def test_what_frames_on_hold_cost_is_bounded() -> None:
         await eventually(lambda: "think report 0" in world.log)
         assert await note(run, "a", "now") == "held: frames on hold would cost 1500 tokens, the cap is 1000"
         gate.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert seen[-1] == "read a"  # the report was finished first
 
 
@@ -102,7 +102,7 @@ async def test_later_is_read_before_the_run_ends_although_it_read_no_mail_before
         await eventually(lambda: "think report 0" in world.log)
         await run.message("when you have time", when="later")
         gate.set()
-        assert (await run.result(timeout=10))[-1] == "read when you have time"
+        assert (await run.result(timeout=120))[-1] == "read when you have time"
         assert [(m.status, m.step) for m in (await run.view()).mail] == [("consumed", 2)]
 
 
@@ -115,7 +115,7 @@ async def test_now_cuts_the_thought_in_flight_and_finished_calls_keep_their_resu
         assert await note(run, "by the way", "now") == "read when what it asks is answered"
         assert (await run.view()).holds == ("asks",)  # a message answers no question
         assert await run.answer(str(view.needs[0].call), "yes")
-        assert await run.result(timeout=10) == ["by the way None", "first", "yes", "second"]
+        assert await run.result(timeout=120) == ["by the way None", "first", "yes", "second"]
         assert world.log == ["send first", "send second"]
 
 
@@ -128,7 +128,7 @@ async def test_a_message_for_now_waits_for_a_write_in_flight() -> None:
         gate.set()
         view = await held(run, "asks")
         assert await run.answer(str(view.needs[0].call), "no")
-        assert (await run.result(timeout=10))[:2] == ["quick None", "first"]
+        assert (await run.result(timeout=120))[:2] == ["quick None", "first"]
         assert world.log == ["send first", "send second"]
 
 
@@ -143,7 +143,7 @@ async def test_an_idle_run_is_not_kept_busy_by_mail_that_waits() -> None:
         step = (await held(run, "waiting")).step
         assert step < 6
         assert await note(run, "go", "next") == "it wakes the run, which reads it next"
-        assert await run.result(timeout=10) == ["go", "some day"]
+        assert await run.result(timeout=120) == ["go", "some day"]
 
 
 async def test_mail_that_waited_for_a_step_is_read_after_a_rewind() -> None:
@@ -156,7 +156,7 @@ async def test_mail_that_waited_for_a_step_is_read_after_a_rewind() -> None:
         await held(run, "user")
         gate.set()
         await run.resume()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert [(m.status, m.step) for m in (await run.view()).mail] == [("consumed", 0)]
 
 
@@ -170,4 +170,4 @@ async def test_messages_can_be_taken_one_by_one() -> None:
             await run.message(text)
         await run.message("quick", when="now")
         gate.set()
-        assert await run.result(timeout=10) == ["quick", *"abc"]
+        assert await run.result(timeout=120) == ["quick", *"abc"]

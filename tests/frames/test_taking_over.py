@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.frames.world import AGENTS, Desk, World, a_world, asker, clerk, fail, said, send, think, wire
 from tests.helpers import eventually, held
 
 from standfast import Accepted, CallFailed, Handle, Happened, Misuse, Refused, Runtime, TooLate
+from standfast.records import Answer, Mode
+from standfast.supervising import Supervisor
 from standfast.testing import Lab
 
 
@@ -29,18 +33,18 @@ async def test_a_taken_run_stands_still_and_says_who_has_it() -> None:
         answer = await run.take_over(by="ann")
         assert isinstance(answer, Accepted) and [c.tool for c in answer.in_flight] == ["think"]
         view = await held(run, "taken")
-        assert (view.taken_by, view.waiting_for) == ("ann", "taken: ann has it")
+        assert (view.taken_by, view.waiting_for) == ("ann", "taken: ann (claimed) has it")
         refused = await run.resume()
         assert isinstance(refused, Refused) and [c.verb for c in refused.choices] == ["hand_back", "cancel"]
         assert isinstance(await run.step_once(), Refused)
         assert (await run.state()).parts == 3  # everything can be seen
         other = await run.take_over(by="bob")
-        assert isinstance(other, Refused) and other.why == "ann has it"
+        assert isinstance(other, Refused) and other.why == "ann (claimed) has it"
         again = await run.take_over(by="ann")
         assert again and again.note == "taken over already"
         gate.set()
         assert await run.hand_back("go on", by="ann")
-        assert "read go on" in await run.result(timeout=10)
+        assert "read go on" in await run.result(timeout=120)
 
 
 async def test_a_person_performs_a_tool_as_a_step_of_its_own() -> None:
@@ -50,38 +54,38 @@ async def test_a_person_performs_a_tool_as_a_step_of_its_own() -> None:
         run = await runs.start(clerk, Desk())
         await eventually(lambda: "think report 0" in world.log)
         await run.take_over(by="ann")
-        assert await run.perform(send("a letter"), by="ann", timeout=10) == "a letter"
+        assert await run.perform(send("a letter"), by="ann", timeout=120) == "a letter"
         view = await run.view()
         assert (view.status, view.holds, view.step) == ("paused", ("taken",), 1)
-        assert await run.perform("think", {"what": "of it"}, timeout=10) == "of it"
+        assert await run.perform("think", {"what": "of it"}, timeout=120) == "of it"
         (first, second) = await said(run, "person_acted")
         assert (first.by, first.tool, first.args, first.result, first.step) == (
             *("ann", "send", {"what": "a letter"}),
             *("a letter", 0),
         )
         assert (second.by, second.tool, second.step) == ("ann", "think", 1)
-        assert (await run.view()).changed == "ann performed send; ann performed think"
+        assert (await run.view()).changed == "ann (claimed) performed send; ann (claimed) performed think"
         gate.set()
         await run.hand_back("sent")
-        await run.result(timeout=10)
+        await run.result(timeout=120)
 
 
 async def test_the_note_and_what_was_done_reach_the_agent() -> None:
     async with a_world() as (runs, world):
         run = await taken(runs, world)
-        await run.perform(send("by hand"), timeout=10)
+        await run.perform(send("by hand"), timeout=120)
         needs = (await run.view()).needs
         assert [n.kind for n in needs] == ["question"]  # what the agent asked is still asked
         await run.answer(str(needs[0].call), "yes")
         answer = await run.hand_back("I sent one myself")
         assert answer and answer.mail
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert seen[0].startswith("I sent one myself {'handed_back': True")
         assert "'tool': 'send', 'args': {'what': 'by hand'}, 'by': 'ann'" in seen[0]
         assert seen[1:] == ["first", "yes", "second"]
         assert world.log == ["send first", "send by hand", "send second"]  # nothing was done twice
         (resumed,) = await said(run, "resume_asked")
-        assert resumed.changed == "ann performed send; ann handed back: I sent one myself"
+        assert resumed.changed == "ann (claimed) performed send; ann (claimed) handed back: I sent one myself"
         assert resumed.note == "I sent one myself"
 
 
@@ -89,22 +93,22 @@ async def test_what_a_person_did_is_undone_like_everything_else() -> None:
     """A finished step: kept by a plain cancel, taken back by undo="all" and by a rewind."""
     async with a_world() as (runs, world):
         run = await taken(runs, world)
-        await run.perform(send("by hand"), timeout=10)
+        await run.perform(send("by hand"), timeout=120)
         await run.cancel()
-        receipt = await run.settled(timeout=10)
+        receipt = await run.settled(timeout=120)
         assert world.log == ["send first", "send by hand", "unsend first"]  # the agent's own step was in flight
         assert [c.tool for c in receipt.kept] == ["send"]
     async with a_world() as (runs, world):
         run = await taken(runs, world)
-        await run.perform(send("by hand"), timeout=10)
+        await run.perform(send("by hand"), timeout=120)
         await run.cancel(undo="all")
-        await run.settled(timeout=10)
+        await run.settled(timeout=120)
         assert world.log == ["send first", "send by hand", "unsend by hand", "unsend first"]
     async with a_world() as (runs, world):
         run = await taken(runs, world)
-        await run.perform(send("by hand"), timeout=10)
+        await run.perform(send("by hand"), timeout=120)
         await run.rewind(0)
-        await run.settled(timeout=10)
+        await run.settled(timeout=120)
         assert world.log == ["send first", "send by hand", "unsend by hand", "unsend first"]
         assert (await run.view()).holds == ("taken",)
 
@@ -112,7 +116,7 @@ async def test_what_a_person_did_is_undone_like_everything_else() -> None:
 async def test_a_call_that_asks_first_asks_for_a_person_too() -> None:
     async with a_world() as (runs, world):
         run = await taken(runs, world)
-        performing = asyncio.ensure_future(run.perform(wire(5), timeout=20))
+        performing = asyncio.ensure_future(run.perform(wire(5), timeout=120))
 
         async def approval() -> str | None:
             return next((n.call for n in (await run.view()).needs if n.kind == "approval"), None)
@@ -127,17 +131,85 @@ async def test_a_call_that_asks_first_asks_for_a_person_too() -> None:
         assert [n.kind for n in view.needs] == ["question"]
 
 
+@pytest.mark.parametrize("agents_question", ["open", "answered"])
+@pytest.mark.parametrize("window", ["_hold", "stop"])
+async def test_an_approval_in_the_moment_the_run_is_held_for_it_is_heard(
+    monkeypatch: pytest.MonkeyPatch, window: str, agents_question: str
+) -> None:
+    """Before the hold is written, and while the run is pausing for it; the agent's own question may be open too."""
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        if agents_question == "answered":
+            [question] = (await run.view()).needs
+            assert await run.answer(str(question.call), "yes")
+        original: Callable[..., Awaitable[None]] = getattr(Supervisor, window)
+        approved: list[Answer] = []
+
+        async def approve_first(self: Supervisor, *args: Any) -> None:
+            if not approved:
+                [need] = [n for n in (await run.view()).needs if n.kind == "approval"]
+                approved.append(await run.approve(str(need.call)))
+            await original(self, *args)
+
+        monkeypatch.setattr(Supervisor, window, approve_first)
+        assert await run.perform(wire(5), timeout=60) == 5
+        assert len(approved) == 1 and approved[0]
+        await held(run, *(("asks",) if agents_question == "open" else ()), "taken")
+
+
+async def test_a_pause_after_the_approval_still_holds_what_a_person_performs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_world() as (runs, world):
+        run = await taken(runs, world)
+        original = Supervisor.stop
+        answers: list[Answer] = []
+
+        async def approve_and_pause(self: Supervisor, mode: Mode) -> None:
+            if not answers:
+                [need] = [n for n in (await run.view()).needs if n.kind == "approval"]
+                answers.extend([await run.approve(str(need.call)), await run.pause()])
+            await original(self, mode)
+
+        monkeypatch.setattr(Supervisor, "stop", approve_and_pause)
+        performing = asyncio.ensure_future(run.perform(wire(5), timeout=120))
+        await held(run, "asks", "taken", "user")
+        assert all(answers) and "wire 5" not in world.log
+        assert await run.resume()
+        assert await performing == 5
+
+
+async def test_a_pause_holds_what_a_person_performs_also_if_the_run_was_paused_before() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(asker, Desk())
+        await held(run, "asks")
+        assert await run.pause(by="zoe")
+        await held(run, "asks", "user")
+        assert await run.take_over(by="ann")
+        performing = asyncio.ensure_future(run.perform(wire(5), timeout=120))
+
+        async def approval() -> str | None:
+            return next((n.call for n in (await run.view()).needs if n.kind == "approval"), None)
+
+        call = str(await eventually(approval))
+        await held(run, "asks", "user", "taken")
+        assert await run.pause(by="bob")
+        assert await run.approve(call, by="carl")
+        await asyncio.sleep(0.2)
+        assert "wire 5" not in world.log
+        assert await run.resume()
+        assert await performing == 5
+
+
 async def test_a_call_that_fails_is_told_to_the_person_and_the_run_stays_theirs() -> None:
     async with a_world() as (runs, world):
         run = await taken(runs, world)
         with pytest.raises(CallFailed, match="cannot fly") as failed:
-            await run.perform(fail("fly"), timeout=10)
+            await run.perform(fail("fly"), timeout=120)
         assert failed.value.type == "ValueError"
         view = await run.view()
         assert (view.holds, view.step) == (("asks", "taken"), 1)
         await run.answer(str(view.needs[0].call), "yes")
         await run.hand_back("I tried")
-        assert "'error': 'ValueError: cannot fly'" in (await run.result(timeout=10))[0]
+        assert "'error': 'ValueError: cannot fly'" in (await run.result(timeout=120))[0]
 
 
 async def test_only_whoever_has_the_run_performs_and_only_its_tools() -> None:
@@ -145,16 +217,16 @@ async def test_only_whoever_has_the_run_performs_and_only_its_tools() -> None:
         run = await runs.start(asker, Desk())
         await held(run, "asks")
         with pytest.raises(Misuse, match="nobody has taken this run over"):
-            await run.perform(send("x"), timeout=10)
+            await run.perform(send("x"), timeout=120)
         assert isinstance(await run.hand_back("what?"), Refused)
         await run.take_over(by="ann")
         with pytest.raises(Misuse, match="agent asker has no tool 'fly'; it has fail, send, think, wire"):
-            await run.perform("fly", {}, timeout=10)
+            await run.perform("fly", {}, timeout=120)
         with pytest.raises(Misuse, match="an argument of send"):
-            await run.perform("send", {"whom": "x"}, timeout=10)
+            await run.perform("send", {"whom": "x"}, timeout=120)
         assert world.log == ["send first"]
         await run.cancel()
-        await run.settled(timeout=10)
+        await run.settled(timeout=120)
         assert await run.take_over(by="ann") == TooLate("cancelled")
         assert await run.hand_back("") == TooLate("cancelled")
 
@@ -164,7 +236,7 @@ async def test_a_crash_while_a_person_performs_a_write_is_a_doubt_like_any_other
     async with a_world() as (runs, world):
         run = await taken(runs, world)
         gate = world.shut_at("send by hand")
-        performing = asyncio.ensure_future(run.perform(send("by hand"), timeout=20))
+        performing = asyncio.ensure_future(run.perform(send("by hand"), timeout=120))
         await eventually(lambda: "send by hand" in world.log)
         await runs.crash()
         view = await held(run, "asks", "taken", "in_doubt")
@@ -184,7 +256,7 @@ async def test_people_write_while_they_have_the_run_and_the_agent_reads_it_after
         await run.answer(str((await run.view()).needs[0].call), "yes")
         assert (await held(run, "taken")).step == 0
         await run.hand_back("done")
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert [s.partition(" {")[0] for s in seen[:2]] == ["a second thought None", "done"]
 
 
@@ -196,7 +268,7 @@ async def test_hand_back_names_what_still_holds_the_run() -> None:
         view = await held(run, "asks")
         assert view.taken_by == ""
         assert await run.answer(str(view.needs[0].call), "no")
-        assert (await run.result(timeout=10))[0].startswith("over to you")
+        assert (await run.result(timeout=120))[0].startswith("over to you")
 
 
 async def test_from_another_process_without_the_agents_code(tmp_path: Path) -> None:
@@ -210,7 +282,7 @@ async def test_from_another_process_without_the_agents_code(tmp_path: Path) -> N
         assert await there.take_over(by="ann")
         assert (await there.view()).taken_by == "ann"
         with pytest.raises(TimeoutError):  # nobody drives
-            await there.perform("send", {"what": "by hand"}, timeout=0.3)
+            await there.perform("send", {"what": "by hand"}, timeout=5)
         assert "a driver with agent asker" in (await there.view()).waiting_for
     async with (
         Runtime(store, drive=False) as control,
@@ -219,10 +291,10 @@ async def test_from_another_process_without_the_agents_code(tmp_path: Path) -> N
         there = control.handle(run.id)
         await held(there, "asks", "taken")
         assert world.log == ["send first", "send by hand"]  # what was ordered before is done now
-        assert await there.perform("send", {"what": "again"}, timeout=20) == "again"
+        assert await there.perform("send", {"what": "again"}, timeout=120) == "again"
         await there.answer(str((await there.view()).needs[0].call), "yes")
         assert await there.hand_back("over")
-        seen = await runs.handle(run.id).result(timeout=20)
+        seen = await runs.handle(run.id).result(timeout=120)
         assert seen[0].startswith("over ") and seen[1:] == ["first", "yes", "second"]
     assert world.log == ["send first", "send by hand", "send again", "send second"]
 
@@ -245,7 +317,7 @@ async def test_the_note_is_heard_over_a_full_stack() -> None:
             gate.set()
         before = len(world.log)
         await run.hand_back("hear me")
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         read = [s for s in seen if s.startswith("read")]
         assert read == ["read a", "read b", "read hear me"]
         assert world.log[before] == "think hear me 0"  # before anything else is thought or done
@@ -257,10 +329,10 @@ async def test_the_agents_step_is_the_same_after_a_persons_steps() -> None:
         run = await taken(runs, world)
         question = (await run.view()).needs[0].call
         for n in range(3):
-            assert await run.perform(think(f"aloud {n}"), timeout=10) == f"aloud {n}"
+            assert await run.perform(think(f"aloud {n}"), timeout=120) == f"aloud {n}"
         view = await run.view()
         assert (view.holds, view.step, view.needs[0].call) == (("asks", "taken"), 3, question)
         await run.answer(str(question), "yes")
         await run.hand_back("nothing done")
-        assert (await run.result(timeout=10))[1:] == ["first", "yes", "second"]
+        assert (await run.result(timeout=120))[1:] == ["first", "yes", "second"]
         assert [line for line in world.log if line.startswith("send")] == ["send first", "send second"]

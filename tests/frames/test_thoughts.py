@@ -40,7 +40,7 @@ async def test_a_message_suspends_the_thought_and_the_run_returns_to_it_aloud() 
         answer = await run.message("hello")
         assert answer and answer.note == "after this step"
         gate.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert seen == ["part 0: ", "read hello", "part 1: back to report: at step 2 of 3", "part 2: "]
         (returned,) = await said(run, "frame_returned")
         assert (returned.frame, returned.text, returned.reconstructed) == (
@@ -55,7 +55,7 @@ async def test_every_thought_on_hold_is_named_in_the_reply_by_the_runtime() -> N
         run, answering = await interrupted(runs, world, Desk())
         await runs.clock.advance(240)
         answering.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         (reply,) = await said(run, "replied")
         assert (reply.text, [*reply.lines]) == ("re: hello", ["On hold: report, at step 2 of 3, for 4 min"])
         (spoken,) = [s for s in await run.transcript() if s.call == "reply"]
@@ -65,7 +65,7 @@ async def test_every_thought_on_hold_is_named_in_the_reply_by_the_runtime() -> N
 async def test_thoughts_within_thoughts_are_left_one_by_one() -> None:
     async with a_world() as (runs, _):
         run = await runs.start(nested, Desk())
-        assert await run.result(timeout=10) == [
+        assert await run.result(timeout=120) == [
             "['outer', 'middle', 'inner'] held held active",
             "back to middle",
             "back to outer: at step 2 of 2",
@@ -86,7 +86,7 @@ async def test_the_view_shows_goal_progress_age_and_cost_of_every_thought() -> N
         assert (answer["goal"], answer["status"], answer["kind"]) == ("answer hello", "active", "next")
         assert view.held_tokens == 700
         gate.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
 
 
 async def test_an_old_thought_is_returned_to_as_a_reconstruction() -> None:
@@ -96,7 +96,7 @@ async def test_an_old_thought_is_returned_to_as_a_reconstruction() -> None:
         await runs.clock.advance(45 * 60)
         assert (await run.view()).frames[0]["expired"] is True
         answering.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         text = "reconstruction of report, not a continuation: held 45 min; at step 2 of 3"
         assert f"part 1: {text}" in seen
         (returned,) = await said(run, "frame_returned")
@@ -112,7 +112,7 @@ async def test_a_thought_left_alone_over_a_long_pause_is_a_reconstruction() -> N
         await runs.clock.advance(7200)
         gate.set()
         await run.resume()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert "part 1: reconstruction of report, not a continuation: left alone for 2 h; at step 2 of 3" in seen
 
 
@@ -124,7 +124,7 @@ async def test_a_fact_that_changed_makes_the_return_a_reconstruction(tmp_path: P
         run, gate = await interrupted(runs, world, Desk(relies_on=str(invoice)))
         invoice.write_text("200")
         gate.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         (returned,) = await said(run, "frame_returned")
         assert returned.reconstructed and returned.why.startswith("changed: invoice: ")
 
@@ -141,7 +141,7 @@ async def test_a_thought_survives_a_crash_at_every_call() -> None:
                 await run.message("hello")
             await runs.crash()
             gate.set()
-        seen = await run.result(timeout=20)
+        seen = await run.result(timeout=120)
         assert seen.count("read hello") == 1
         assert [s.partition(":")[0] for s in seen if s.startswith("part")] == ["part 0", "part 1", "part 2"]
         finished = [e.goal for e in await said(run, "frame_finished")]
@@ -153,14 +153,14 @@ async def test_done_is_refused_while_a_thought_is_open() -> None:
     async with a_world() as (runs, _):
         run = await runs.start(careless, Desk())
         with pytest.raises(RunHeld, match="frames are open: 'report' at step 2 of 2"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert (await run.view()).status == "paused"
         answer = await run.abandon("report", "not needed any more", by="ann")
         assert isinstance(answer, Accepted) and answer.mail
         (frame,) = (await run.view()).frames
         assert frame["ordered"] == "abandon report: not needed any more"
         await run.resume()
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         (abandoned,) = await said(run, "frame_abandoned")
         assert (abandoned.goal, abandoned.by, abandoned.reason) == ("report", "ann", "not needed any more")
         assert [(m.kind, m.status) for m in (await run.view()).mail] == [("order", "consumed")]
@@ -171,7 +171,7 @@ async def test_more_thoughts_than_allowed_are_an_error_that_says_so() -> None:
     async with a_world() as (runs, _):
         run = await runs.start(greedy, Desk())
         with pytest.raises(RunHeld, match=r"the stack is full \(2 of 2\): one, two"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
 
 
 async def test_a_thought_can_stay_open_while_the_run_waits() -> None:
@@ -182,7 +182,7 @@ async def test_a_thought_can_stay_open_while_the_run_waits() -> None:
         await run.message("not yet")
         await held(run, "waiting")
         await run.message("go")
-        assert await run.result(timeout=10) == ["not yet", "go"]
+        assert await run.result(timeout=120) == ["not yet", "go"]
         assert len(await said(run, "frame_opened")) == 1
 
 
@@ -195,7 +195,7 @@ async def test_a_person_can_send_the_run_back_to_a_thought_of_their_choice() -> 
         again = await run.return_to("frame-0", by="bob")
         assert again and again.mail == answer.mail and "already" in again.note
         gate.set()
-        seen = await run.result(timeout=10)
+        seen = await run.result(timeout=120)
         assert seen.index("part 1: back to report: at step 2 of 3") > seen.index("read hello")
         assert (await run.view()).frames == ()
 
@@ -212,7 +212,7 @@ async def test_an_unknown_frame_is_refused_with_those_there_are() -> None:
         )
         assert isinstance(await run.return_to("reprot"), Refused)
         gate.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert await run.abandon("report", "too late") == TooLate("done")
 
 
@@ -220,7 +220,7 @@ async def test_a_cancelled_run_says_what_became_of_its_thoughts() -> None:
     async with a_world() as (runs, world):
         run, _ = await interrupted(runs, world, Desk())
         await run.cancel(by="ann", reason="enough")
-        await run.settled(timeout=10)
+        await run.settled(timeout=120)
         gone = [(e.goal, e.by, e.reason) for e in await said(run, "frame_abandoned")]
         why = "the run was cancelled: enough"
         assert gone == [("report", "ann", why), ("answer hello", "ann", why)]
@@ -242,8 +242,8 @@ async def test_a_fork_has_the_thoughts_of_its_snapshot() -> None:
         fork = await run.fork(at=1)
         assert [(f["goal"], f["done"]) for f in (await fork.view()).frames] == [("report", 1)]
         gate.set()
-        assert await fork.result(timeout=10) == ["part 0: ", "part 1: ", "part 2: "]
-        await run.result(timeout=10)
+        assert await fork.result(timeout=120) == ["part 0: ", "part 1: ", "part 2: "]
+        await run.result(timeout=120)
 
 
 async def test_an_edit_keeps_the_thoughts() -> None:
@@ -254,7 +254,7 @@ async def test_an_edit_keeps_the_thoughts() -> None:
         await run.edit({"seen": ["edited"]})
         gate.set()
         await run.resume()
-        assert await run.result(timeout=10) == ["edited", "part 1: ", "part 2: "]
+        assert await run.result(timeout=120) == ["edited", "part 1: ", "part 2: "]
 
 
 async def test_a_redirect_sets_the_thought_back_with_its_step() -> None:
@@ -263,7 +263,7 @@ async def test_a_redirect_sets_the_thought_back_with_its_step() -> None:
         await run.redirect("otherwise")
         await eventually(lambda: world.log.count("think report 1") == 2)
         gate.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         opened = await said(run, "frame_opened")
         assert [e.goal for e in opened] == ["report"]
 
@@ -274,14 +274,14 @@ async def test_frames_are_seen_and_given_up_from_a_process_without_the_agent(tmp
     async with Runtime(store, agents=AGENTS, provide={World: world}) as runs:
         run = await runs.start(careless, Desk())
         with pytest.raises(RunHeld):
-            await run.result(timeout=20)
+            await run.result(timeout=120)
     async with Runtime(store, drive=False) as control:
         there = control.handle(run.id)
         assert [f["goal"] for f in (await there.view()).frames] == ["report"]
         assert await there.abandon("frame-0", "from afar", by="ann")
         assert await there.resume()
     async with Runtime(store, agents=AGENTS, provide={World: world}) as runs:
-        assert await runs.handle(run.id).result(timeout=20) == "all done"
+        assert await runs.handle(run.id).result(timeout=120) == "all done"
 
 
 def test_a_snapshot_without_frames_is_what_it_always_was() -> None:
@@ -299,7 +299,7 @@ async def test_events_of_frames_carry_their_attempt() -> None:
         run, gate = await in_the_middle_of(runs, world, "think report 0")
         await runs.crash()
         gate.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         opened = await said(run, "frame_opened")
         assert [e.frame for e in opened] == ["frame-0", "frame-0"]
         assert opened[0].attempt < opened[1].attempt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +15,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from tests.fuzz.callers import Caller
 from tests.fuzz.kept import Watcher
+from tests.helpers import database
 from tests.server.serving import ROOT, Server
+from tests.trials import trials
 
 from standfast.cli.codes import Code
 from standfast.records import Answer
@@ -90,7 +91,7 @@ class World:
     def close(self, *callers: Caller) -> None:
         """In the end: it answers, a cancel works, the record holds, no secret is anywhere, memory is bounded."""
         assert self.faults == [], "\n\n".join(self.faults)
-        assert self.compared > 50, "what was refused was compared"
+        assert self.compared > trials(10, 50, 50), "what was refused was compared"
         server = self.server
         assert server.get("/healthz") == {"ok": True}
         for halt in server.get("/api/halts")["halts"]:
@@ -120,7 +121,7 @@ def _is_no(answer: str) -> bool:
 
 def everything_kept(store: Path) -> str:
     """All text of a store: record, documents, house."""
-    with sqlite3.connect(store) as connection:
+    with database(store) as connection:
         kept = "\n".join(line if isinstance(line, str) else repr(line) for line in connection.iterdump())
     connection.close()
     blobs = re.findall(r"X'([0-9A-Fa-f]+)'", kept)

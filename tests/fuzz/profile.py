@@ -1,16 +1,17 @@
-"""How much is tried: the same things every time in `make test`, many more and others in `make soak`."""
+"""How much is tried: the same things every time in `make test`, more in `make test-all`, others too in `make soak`."""
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 import hypothesis
+from tests.trials import SOAK, trials
 
-SOAK = "STANDFAST_SOAK" in os.environ
-MORE = int(os.environ.get("STANDFAST_FUZZ", "40")) if SOAK else 1
+SHARE = trials(0.25, 1, int(os.environ.get("STANDFAST_FUZZ", "40")))
 
 
 def tried(examples: int, name: str, **given: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -18,7 +19,7 @@ def tried(examples: int, name: str, **given: Any) -> Callable[[Callable[..., Non
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         settled = hypothesis.settings(
-            max_examples=examples * MORE,
+            max_examples=math.ceil(examples * SHARE),
             deadline=None,
             database=None,
             suppress_health_check=list(hypothesis.HealthCheck),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from tests.fuzz import hostile
 from tests.fuzz.profile import SOAK, tried
 from tests.fuzz.verdicts import verdict
+from tests.helpers import database
 from tests.programs.served import Count
 
 from standfast import Done, Run, Runtime, agent
@@ -97,7 +97,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             await (await runs.start(told, Count(), id="r")).result()
 
     asyncio.run(fill())
-    with sqlite3.connect(path) as connection:
+    with database(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     return path.read_bytes()

@@ -19,6 +19,7 @@ from tests.fuzz.callers import Caller, callers
 from tests.fuzz.oracle import World
 from tests.fuzz.profile import SOAK, tried
 from tests.server.serving import Server
+from tests.trials import trials
 
 from standfast import Runtime
 from standfast.server import control_app
@@ -73,6 +74,7 @@ def test_every_route_of_the_table_is_tried(routes: dict[str, tuple[str, str]]) -
     assert {*ROUTES, *VERBS} - {*routes} == {"socket"}, "the socket has a test of its own"
 
 
+@pytest.mark.more
 @pytest.mark.soak
 @pytest.mark.timeout(0 if SOAK else 600)
 def test_no_request_breaks_the_server(server: Server, routes: dict[str, tuple[str, str]]) -> None:
@@ -86,7 +88,8 @@ def test_no_request_breaks_the_server(server: Server, routes: dict[str, tuple[st
                 runs = people(server, round_)
                 world.went_on()
             _try(world, name, method, path, everybody, runs)
-        enough = {200, 201, 401, 403, 404, 409, 415, 421, 422}
+        often, seldom = {200, 401, 403, 404, 409, 422}, {201, 415, 421}  # few requests do not get every answer
+        enough = often | trials(set[int](), seldom, seldom)
         assert [status for status in enough if world.statuses[status] < 5] == [], world.statuses
         world.close(*everybody)
 

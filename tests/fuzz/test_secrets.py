@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from tests.attacks.thieves import token
 from tests.fuzz.oracle import everything_kept
-from tests.helpers import held
+from tests.helpers import database, held
 from tests.limits.test_runs import Nothing
 from tests.server.conftest import serve  # noqa: F401 - a fixture
 from tests.server.serving import Server, eventually, leftovers
@@ -61,7 +60,7 @@ async def test_an_error_that_holds_a_run_is_kept_without_the_key_it_names(
         with pytest.raises(Exception, match="redacted") as raised:
             await failing.result()
         assert KEY not in str(raised.value) + str(getattr(raised.value, "traceback", ""))
-    with sqlite3.connect(store) as connection:
+    with database(store) as connection:
         docs = [doc for (doc,) in connection.execute("SELECT doc FROM runs")]
     connection.close()
     assert [doc for doc in map(str, docs) if KEY in doc or ODD in doc] == []
@@ -142,7 +141,7 @@ def test_no_secret_of_a_server_is_in_ps_in_its_log_or_in_its_store(
 
 
 def _rows(store: Path) -> str:
-    with sqlite3.connect(store) as connection:
+    with database(store) as connection:
         bodies: list[Any] = [
             body for (body,) in connection.execute("SELECT body FROM house UNION SELECT body FROM record")
         ]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.halt.world import AGENTS, Job, asker, writer
-from tests.helpers import eventually, held
+from tests.helpers import database, eventually, held
 
 from standfast import Halted, Runtime
 from standfast.verbs import halting
@@ -32,7 +31,7 @@ def key_of(secret: bytes) -> tuple[halting.Sign, halting.Verify]:
 
 def into(store: Path, sql: str, *values: Any) -> None:
     """Past standfast, into the table itself."""
-    with sqlite3.connect(store) as db:
+    with database(store) as db:
         db.execute(sql, values)
     db.close()
 
@@ -62,7 +61,7 @@ async def test_a_queued_run_is_not_claimed_under_a_halt_that_was_put_there_by_ha
             (shown,) = await runs.halts()
             assert (shown.id, shown.signature) == ("h", "none")
             await runs.lift("h")
-            assert await runs.handle(run.id).result(timeout=30) == 1
+            assert await runs.handle(run.id).result(timeout=120) == 1
 
 
 async def test_a_run_taken_over_from_a_dead_driver_is_settled_and_not_driven(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -11,12 +12,14 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.drivers.test_few_descriptors import Flood
 from tests.halt.operating import ALL, LONG, Operator, asked, eventually, operator, raw, typed, typed_json
 
 from standfast.house_events import AttemptRefused
 from standfast.operator import listening
 from standfast.operator.client import NoOperator, ask_port, ask_socket
 from standfast.operator.refusals import AT_ONCE
+from standfast.rates import GUESSES
 from standfast.stores.sqlite import SqliteStore
 
 
@@ -128,6 +131,46 @@ def test_a_port_needs_the_operators_own_token(tmp_path: Path) -> None:
         said = typed("halt", "--all", "--reason", "x", "--halt-port", str(port), env={"STANDFAST_HALT_TOKEN": token})
         assert f"by port {port}" in said
         assert not any(token in line for line in one.said), "a token that was given is not said again"
+
+
+def test_wrong_tokens_at_the_port_are_slowed_down_and_a_right_one_is_let_in_at_once(tmp_path: Path) -> None:
+    """R34: as at the server's door."""
+    token = "0123456789abcdef-own"
+    with operator(tmp_path / "runs.db", "--halt-port", "0", token=token) as one:
+        port = port_of(one)
+        told = [str(ask_port(port, f"0123456789abcdef-{n}", ALL)["detail"]) for n in range(GUESSES * 2)]
+        assert told[: GUESSES // 2] == ["the token is not the operator's"] * (GUESSES // 2)
+        assert "too many wrong tokens came to this port" in told
+        assert ask_port(port, token, {"do": "list"})["halts"] == []
+
+
+def port_of(one: Operator) -> int:
+    return int(next(line for line in one.said if line.startswith("operator port")).rpartition(" ")[2])
+
+
+def test_a_flood_that_uses_up_the_operators_descriptors_does_not_keep_out_a_halt(tmp_path: Path) -> None:
+    """R34: strangers at the port ask nothing, and are opened again as soon as they are closed."""
+    store = tmp_path / "runs.db"
+    one = Operator(store, "--halt-port", "0", token="0123456789abcdef-own")
+    try:
+        assert ask_socket(one.path, {"do": "list"})["ok"] is True
+        pid = one.process.pid
+        used = len([*Path(f"/proc/{pid}/fd").iterdir()])
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 8, used + 8))
+        with Flood(("127.0.0.1", port_of(one)), 100):
+            eventually(lambda: len([*Path(f"/proc/{pid}/fd").iterdir()]) >= used)
+            for n in range(20):
+                eventually(lambda: halted(one.path, f"halt {n}"))  # noqa: B023 - called at once
+    finally:
+        complaints = one.close()
+    assert 1 <= complaints.count("accept") <= 3, complaints
+
+
+def halted(path: Path, why: str) -> bool:
+    try:
+        return ask_socket(path, {**ALL, "reason": why})["ok"] is True
+    except NoOperator:
+        return False
 
 
 def test_whoever_is_turned_away_at_the_port_is_in_the_record_and_a_flood_leaves_a_count(tmp_path: Path) -> None:

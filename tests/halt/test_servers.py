@@ -22,6 +22,8 @@ from standfast.operator.client import NoOperator, ask_socket, socket_of
 from standfast.server.actors import Actor
 from standfast.server.app import control_app
 
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
+
 Serve = Callable[..., Server]
 
 

@@ -40,19 +40,19 @@ async def test_a_halt_stops_what_it_matches_and_names_what_is_in_flight(what: di
         assert (halt.runs, [(ref.tool, ref.run) for ref in halt.in_flight]) == (1, [("write", run.id)])
         assert (await run.view()).status == "pausing"
         refused = await run.resume()
-        assert isinstance(refused, Refused) and "leaking (by op)" in refused.why
+        assert isinstance(refused, Refused) and "leaking (claimed by op)" in refused.why
         gate.set()
         view = await held(run, "halted")
-        assert view.waiting_for == "halted: leaking (by op)"
+        assert view.waiting_for == "halted: leaking (claimed by op)"
         receipt = await run.settled()
         assert (receipt.trigger, receipt.by, receipt.reason) == ("operator", "op", "leaking")
         for verb in (run.resume, run.step_once):
             refused = await verb()
-            assert isinstance(refused, Refused) and "leaking (by op)" in refused.why
+            assert isinstance(refused, Refused) and "leaking (claimed by op)" in refused.why
         assert world.log == ["write 0"]
         lifted = await runs.lift(halt.id, by="op", reason="fixed")
         assert lifted.lifted_at is not None and lifted.runs == 1
-        assert await run.result(timeout=10) == 2
+        assert await run.result(timeout=120) == 2
         assert world.log == ["write 0", "write 1"]
         (halted,) = await events(runs, run.id, RunHalted)
         (freed,) = await events(runs, run.id, RunLifted)
@@ -87,14 +87,14 @@ async def test_a_halt_leaves_others_alone(what: dict[str, Any]) -> None:
         halt = await runs.halt(**what, reason="x")
         assert halt.runs == 0
         run = await runs.start(writer, Job(), labels={"team": "a"})
-        assert await run.result(timeout=10) == 2
+        assert await run.result(timeout=120) == 2
 
 
 @pytest.mark.parametrize("what", WHATS[:3], ids=str)
 async def test_a_start_is_refused_with_the_reason_until_the_halt_is_lifted(what: dict[str, Any]) -> None:
     async with a_world() as (runs, _):
         there = await runs.start(writer, Job(steps=1), id="there", labels={"team": "a"})
-        await there.result(timeout=10)
+        await there.result(timeout=120)
         halt = await runs.halt(**what, reason="leaking", by="op")
         starts: list[Any] = [
             lambda: runs.start(writer, Job(), labels={"team": "a"}),
@@ -102,14 +102,14 @@ async def test_a_start_is_refused_with_the_reason_until_the_halt_is_lifted(what:
             lambda: there.fork(at=0),
         ]
         for start in starts:
-            with pytest.raises(Halted, match=r"leaking \(by op\); no run was started") as refused:
+            with pytest.raises(Halted, match=r"leaking \(claimed by op\); no run was started") as refused:
                 await start()
             assert refused.value.halts == (halt.id,) and halt.id in refused.value.hint
         assert [view.id for view in await runs.list()] == ["there"]
         same = await runs.start(writer, Job(steps=1), id="there", labels={"team": "a"})
         assert same.id == "there", "what was started before the halt is found, not started"
         await runs.lift(halt.id)
-        assert await (await runs.start(writer, Job(), labels={"team": "a"})).result(timeout=10) == 2
+        assert await (await runs.start(writer, Job(), labels={"team": "a"})).result(timeout=120) == 2
 
 
 async def test_a_halt_may_cancel_what_it_stops_and_still_holds_the_door() -> None:
@@ -121,7 +121,7 @@ async def test_a_halt_may_cancel_what_it_stops_and_still_holds_the_door() -> Non
         halt = await runs.halt(agent="drafter", then="cancel", reason="gone wrong", by="op")
         assert [ref.tool for ref in halt.in_flight] == ["read"]
         with pytest.raises(RunCancelled) as ended:
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         receipt = ended.value.receipt
         assert (receipt.trigger, receipt.by, receipt.calls_after_cancel) == ("operator", "op", 0)
         assert [u.outcome for u in receipt.undone] == ["undone"] and "undone" in world.log
@@ -143,7 +143,7 @@ async def test_children_are_halted_with_their_parent(then: Any) -> None:
         gate.set()
         if then == "cancel":
             with pytest.raises(RunCancelled):
-                await run.result(timeout=10)
+                await run.result(timeout=120)
             assert {view.status for view in await runs.list()} == {"cancelled"}
             return
         await held(run, "halted")
@@ -151,7 +151,7 @@ async def test_children_are_halted_with_their_parent(then: Any) -> None:
         assert (below.status, below.holds) == ("paused", ("halted",))
         assert isinstance(await runs.handle(below.id).resume(), Refused)
         await runs.lift(halt.id)
-        assert await run.result(timeout=10) == 2
+        assert await run.result(timeout=120) == 2
         assert world.log.count("write 0") == 1
 
 
@@ -170,7 +170,7 @@ async def test_a_child_of_a_halted_agent_begins_as_held_and_its_parent_waits() -
         assert (await run.view()).status == "running"
         assert (await runs.halts())[0].runs == 1
         await runs.lift(halt.id)
-        assert await run.result(timeout=10) == 2
+        assert await run.result(timeout=120) == 2
 
 
 async def test_two_halts_hold_a_run_until_both_are_lifted() -> None:
@@ -180,18 +180,18 @@ async def test_two_halts_hold_a_run_until_both_are_lifted() -> None:
         one = await runs.halt(all=True, reason="first", by="a")
         two = await runs.halt(agent="asker", reason="second", by="b")
         view = await held(run, "asks", "halted")
-        assert "halted: first (by a); second (by b)" in view.waiting_for
+        assert "halted: first (claimed by a); second (claimed by b)" in view.waiting_for
         assert [h.runs for h in await runs.halts()] == [1, 1]
         await runs.lift(one.id)
         view = await held(run, "asks", "halted")
-        assert "halted: second (by b)" in view.waiting_for
+        assert "halted: second (claimed by b)" in view.waiting_for
         with pytest.raises(Halted, match="second"):
             await runs.start(asker, Job())
         await runs.lift(two.id)
         await held(run, "asks")
         (need,) = (await run.view()).needs
         assert await run.answer(need.id, "yes")
-        assert await run.result(timeout=10) == "yes"
+        assert await run.result(timeout=120) == "yes"
 
 
 async def test_what_concerns_the_store_is_in_the_record_of_the_house() -> None:
@@ -263,8 +263,8 @@ async def test_mail_and_answers_are_taken_while_halted_and_move_nothing() -> Non
         await held(idle, "halted")
         await held(asks, "halted")
         await runs.lift(halt.id)
-        assert await idle.result(timeout=10) == "hello"
-        assert await asks.result(timeout=10) == "no"
+        assert await idle.result(timeout=120) == "hello"
+        assert await asks.result(timeout=120) == "no"
 
 
 async def test_a_halted_run_can_be_cancelled() -> None:
@@ -274,7 +274,7 @@ async def test_a_halted_run_can_be_cancelled() -> None:
         await held(run, "asks")
         halt = await runs.halt(all=True, reason="x")
         assert isinstance(await run.cancel(), Accepted)
-        assert (await run.settled(timeout=10)).status == "cancelled"
+        assert (await run.settled(timeout=120)).status == "cancelled"
         assert (await runs.lift(halt.id)).runs == 0
 
 
@@ -291,7 +291,7 @@ async def test_a_driver_that_dies_while_a_halt_is_settling_leaves_it_to_the_next
         await runs.lift(halt.id)
         view = await held(run, "in_doubt")
         assert isinstance(await run.resolve(view.needs[0].id, Happened(0)), Accepted)
-        assert await run.result(timeout=10) == 2
+        assert await run.result(timeout=120) == 2
         assert world.log == ["write 0", "write 1"]
 
 

@@ -61,6 +61,6 @@ async def test_a_failed_run_leaves_no_child_running() -> None:
         world.failing.clear()
         run = await runs.start(failer, Script(steps=[["with_child:slow c"]]))
         with pytest.raises(RunFailed):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert world.count("undone c") == 1
         assert {v.status for v in await runs.list()} == {"failed", "cancelled"}

@@ -33,6 +33,7 @@ IN_VAIN: dict[str, Callable[[Handle[str]], Awaitable[Answer]]] = {
     "redirect next": lambda run: run.redirect("no, the other one", when="next"),
     "redirect from a step": lambda run: run.redirect("no, the other one", from_step=0),
     "message": lambda run: run.message("by the way", when="now"),
+    "resend": lambda run: run.resend("mail-0"),
     "rewind": lambda run: run.rewind(to=0),
     "take over": lambda run: run.take_over(),
     "abandon": lambda run: run.abandon("a thought", "it leads nowhere"),
@@ -48,7 +49,7 @@ async def test_no_verb_takes_it_back_into_a_step(verb: str) -> None:
         assert "last step" in str(answer)
         assert (await run.view()).step == 2
         world.undo_open.set()
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         assert [world.count(done) for done in ("do a", "do b", "undone a")] == [1, 1, 1]
 
 
@@ -56,7 +57,7 @@ async def test_a_pause_does_not_keep_it_from_its_end() -> None:
     async with _ending() as (_, world, run):
         assert isinstance(await run.pause(), Accepted)
         world.undo_open.set()
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
 
 
 async def test_after_a_crash_no_step_is_taken_again() -> None:
@@ -65,7 +66,7 @@ async def test_after_a_crash_no_step_is_taken_again() -> None:
         await eventually(lambda: world.count("undo a") == 2)
         assert isinstance(await run.redirect("no, the other one"), Refused)
         world.undo_open.set()
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         assert (await run.view()).step == 2
         assert world.count("do b") == 1
 
@@ -78,7 +79,7 @@ async def test_paused_in_a_crash_it_ends_when_it_is_resumed() -> None:
         assert isinstance(await run.edit({"steps": []}), Refused)
         world.undo_open.set()
         assert isinstance(await run.resume(), Accepted)
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         assert world.count("do b") == 1
 
 
@@ -93,7 +94,7 @@ async def test_paused_in_a_crash_it_takes_no_single_step() -> None:
         assert "last step" in str(answer)
         world.undo_open.set()
         await run.resume()
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
 
 
 async def test_nobody_performs_anything_in_a_run_whose_locks_are_being_released() -> None:
@@ -113,7 +114,7 @@ async def test_nobody_performs_anything_in_a_run_whose_locks_are_being_released(
             await run.perform("put", {"name": "c"}, by="ann", timeout=2)
         assert world.count("do c") == 0
         await run.hand_back("nothing to do")
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         assert world.count("undone a") == 1
 
 

@@ -120,5 +120,5 @@ async def test_a_tool_that_a_step_makes_anew_each_time_is_the_same_tool() -> Non
 
     async with lab([maker]) as runs:
         run = await runs.start(maker, Nothing())
-        await run.result(timeout=10)
+        await run.result(timeout=120)
     assert log == ["sent by step 0", "sent by step 1"]

@@ -163,7 +163,7 @@ async def test_an_undo_that_never_returns_is_given_up_after_five_tries_in_the_ti
             if event.type == "call_finished":
                 break
         assert await run.cancel()
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
     assert len(tries) == undo.TRIES
     assert [(one.outcome, one.tries) for one in receipt.undone] == [("failed", undo.TRIES)]
     assert "could not be undone" in receipt.residue[0].what

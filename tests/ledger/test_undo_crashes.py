@@ -73,7 +73,7 @@ async def test_locks_are_released_at_done_also_across_a_crash() -> None:
         await runs.crash()
         await eventually(lambda: world.count("undo a") == 2)
         world.undo_open.set()
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         assert world.count("do b") == 1
         assert world.count("undone a") == 1
 

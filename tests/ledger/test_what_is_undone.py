@@ -77,7 +77,7 @@ async def test_cancel_of_a_paused_run_undoes_too() -> None:
 async def test_locks_are_released_when_the_run_is_done() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(doer, Script(steps=[["lock:a", "draft:b"], ["put:c"]]))
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         assert [w for w in world.log if w.startswith("undone")] == ["undone a"]
 
 
@@ -85,7 +85,7 @@ async def test_a_lock_that_cannot_be_released_at_done_is_in_the_residue() -> Non
     async with a_world() as (runs, world):
         world.failing["a"] = 99
         run = await runs.start(doer, Script(steps=[["lock:a"]]))
-        assert await run.result(timeout=10) == "all done"
+        assert await run.result(timeout=120) == "all done"
         receipt = await run.settled(10)
         assert receipt.status == "done"
         assert [(u.outcome, u.tries) for u in receipt.undone] == [("failed", 5)]
@@ -96,7 +96,7 @@ async def test_a_run_that_fails_undoes_its_step_and_releases_locks() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(failer, Script(steps=[["lock:l", "put:a", "draft:d"], ["put:b", "raise:oops"]]))
         with pytest.raises(RunFailed, match="oops"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert [w for w in world.log if w.startswith("undone")] == ["undone b", "undone d", "undone l"]
         assert (await run.settled(10)).status == "failed"
 
@@ -106,7 +106,7 @@ async def test_a_failing_run_waits_for_a_write_in_flight_before_it_undoes_it() -
     async with a_world() as (runs, world):
         run = await runs.start(failer, Script(steps=[["gather:slow s+broken b"]]))
         with pytest.raises(RunFailed):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         receipt = await run.settled(10)
         assert world.count("undone s") == 1
         assert {(f.call.tool, f.outcome) for f in receipt.in_flight} == {("slow", "aborted")}
@@ -137,7 +137,7 @@ async def test_the_receipt_of_a_pause_is_not_that_of_the_end() -> None:
         assert (await run.settled(10)).status == "paused"
         world.open.set()
         await run.resume()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         receipt = await run.settled(10)
         assert (receipt.status, receipt.by) == ("done", None)
         assert [u.outcome for u in receipt.undone] == ["undone"]

@@ -21,7 +21,7 @@ from tests.llm.test_model_calls import Slow, Talk, talker
 from tests.programs.served import Count, counter
 
 from standfast import Accepted, Budget, Runtime
-from standfast.agent import DEFAULT_BUDGET
+from standfast.agents import DEFAULT_BUDGET
 from standfast.errors import StandfastError
 from standfast.events import TextDelta
 from standfast.evidence import anchors

@@ -44,7 +44,7 @@ async def test_a_reader_that_takes_nothing_is_given_up(monkeypatch: pytest.Monke
     async def never(_: Any = None) -> Any:
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await Download(downloads, file, {})({"type": "http"}, never, never)
     assert file.closed and not downloads
 

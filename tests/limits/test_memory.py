@@ -20,7 +20,7 @@ from tests.limits.test_runs import Nothing, waits
 from tests.limits.test_server import ann
 from websockets.asyncio.client import ClientConnection, connect
 
-from standfast import Misuse, Runtime, arguments, hub
+from standfast import Misuse, Runtime, arguments, hub, rates
 from standfast.errors import StandfastError
 from standfast.events import PersonActed, TextDelta
 from standfast.evidence import anchors
@@ -28,13 +28,13 @@ from standfast.evidence.anchors import Anchoring
 from standfast.hub import Hub
 from standfast.operator import client
 from standfast.person_steps import KEPT_RESULT, _for_the_agent
+from standfast.rates import Rate
 from standfast.redaction import LONGEST_HELD, Redactor, Stream
 from standfast.rights import new_secret
-from standfast.server import attempts, control_app, limits, lines, reading
+from standfast.server import attempts, control_app, lines, reading
 from standfast.server import socket as page_socket
 from standfast.server.attempts import Attempts
 from standfast.server.feeds import MOST_DELTAS, Tail, Watch
-from standfast.server.limits import Rate
 from standfast.server.lines import Speaker
 from standfast.server.reach import Client, Visitor
 from standfast.server.reading import Filter, Reader
@@ -49,7 +49,7 @@ def _delta(n: int) -> TextDelta:
 
 
 def test_a_flood_of_names_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_KNOWN", 3)
+    monkeypatch.setattr(rates, "MOST_KNOWN", 3)
     rate = Rate(0.0, 1)
     assert [rate.allows(name) for name in ("a", "b", "c", "a")] == [True, True, True, False]
     assert rate.allows("d"), "the fourth name"
@@ -94,11 +94,11 @@ def test_live_text_that_nobody_reads_is_dropped_at_its_beginning() -> None:
     client = Client(Visitor("ann", "page"), "r", 0, time.time)
     watch = Watch(Tail("r", 1, 0, ended=False), client, 0, lambda: None)
     for n in range(MOST_DELTAS):
-        watch.deltas.append(_delta(n))
-    assert (len(watch.deltas), watch.deltas[0].offset) == (MOST_DELTAS, 0)
+        watch.live.waiting.append(_delta(n))
+    assert (len(watch.live.waiting), watch.live.waiting[0].offset) == (MOST_DELTAS, 0)
     for n in range(2):
-        watch.deltas.append(_delta(MOST_DELTAS + n))
-    assert (len(watch.deltas), watch.deltas[0].offset) == (MOST_DELTAS, 2)
+        watch.live.waiting.append(_delta(MOST_DELTAS + n))
+    assert (len(watch.live.waiting), watch.live.waiting[0].offset) == (MOST_DELTAS, 2)
 
 
 async def test_live_text_for_a_program_that_does_not_read_is_dropped_at_its_end(

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.frames.world import Desk, careless
+from tests.frames.world import a_world as desk
 from tests.helpers import eventually, held
 
 from standfast import Accepted, Done, Misuse, Refused, Run, Runtime, agent, arguments, child, children
@@ -73,6 +75,35 @@ async def test_mail_that_nobody_reads_is_refused_at_its_limit_and_stops_are_not(
             assert [choice.verb for choice in refused.choices] == ["cancel", "pause"]
         assert isinstance(await run.pause(), Accepted)
         assert isinstance(await run.cancel(), Accepted)
+
+
+async def test_mail_that_nobody_reads_is_refused_at_its_size_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancel returns it all in one transaction, and nobody waits long for that."""
+    monkeypatch.setattr(mailing, "MOST_UNREAD_BYTES", 10_000)
+    async with Runtime(tmp_path / "runs.db", [waits], drive=False) as runs:
+        run = await runs.start(waits, Nothing())
+        assert isinstance(await run.message("x" * 9_000), Accepted)
+        assert isinstance(await run.message("x" * 9_000), Accepted), "counted before it came"
+        refused = await run.message("one more")
+        assert isinstance(refused, Refused)
+        assert refused.why.startswith("the run has 2 messages of 18,"), "it is their size that counts"
+        assert refused.why.endswith(" bytes together that it has not read; at most 10,000 are kept")
+        assert isinstance(await run.cancel(), Accepted)
+
+
+async def test_orders_are_not_counted_with_mail_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are few by themselves: one for each thought."""
+    monkeypatch.setattr(mailing, "MOST_UNREAD", 1)
+    async with desk() as (runs, _):
+        run = await runs.start(careless, Desk())
+        await held(run, "error")
+        assert isinstance(await run.abandon("report", "not needed any more"), Accepted)
+        assert isinstance(await run.message("hello"), Accepted)
+        refused = await run.message("one more")
+        assert isinstance(refused, Refused) and refused.why == "the run has 1 message that it has not read"
+        assert isinstance(await run.return_to("report"), Accepted), "nor are they refused"
 
 
 async def test_an_agent_that_calls_itself_is_held_at_the_deepest_place(

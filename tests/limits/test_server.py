@@ -80,6 +80,8 @@ async def test_a_body_is_so_large_and_no_larger(tmp_path: Path, size: int) -> No
         ("resume", "note", LONGEST_TEXT),
         ("approve", "call_id", LONGEST_ID),
         ("return_to", "frame", LONGEST_ID),
+        ("resend", "mail", LONGEST_ID),
+        ("drop", "mail", LONGEST_ID),
         ("perform", "tool", LONGEST_ID),
         ("pause", "request_id", LONGEST_KEY),
     ],

@@ -125,7 +125,7 @@ async def test_a_value_is_so_large_and_no_larger_and_the_run_keeps_its_last_snap
     async with Runtime(tmp_path / "runs.db", [makes]) as runs:
         run = await _started(runs, what, size)
         if not more:
-            await run.result(timeout=60)
+            await run.result(timeout=120)
             return
         view = await held(run, "error")
         assert view.step == 1 and f"{LARGEST_VALUE:,} is the most" in view.error
@@ -135,7 +135,7 @@ async def test_a_value_is_so_large_and_no_larger_and_the_run_keeps_its_last_snap
         assert (kept.good, kept.text, len(kept.log)) == (True, "", 0)
         await run.edit({"size": 10})
         await run.resume()
-        await run.result(timeout=60)
+        await run.result(timeout=120)
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "write", "irreversible"])
@@ -163,7 +163,7 @@ async def test_a_number_that_nobody_could_read_again_fails_the_call_whatever_its
 
     async with lab([counter]) as runs:
         run = await runs.start(counter, Sized(what="", size=0))
-        assert (await run.result(timeout=10)).startswith("NotStorable: the result of ")
+        assert (await run.result(timeout=120)).startswith("NotStorable: the result of ")
 
 
 def test_a_value_that_is_too_large_names_the_field() -> None:
@@ -186,14 +186,14 @@ async def test_a_note_is_so_long_and_no_longer_and_the_run_keeps_its_last_snapsh
     async with Runtime(tmp_path / "runs.db", [makes]) as runs:
         run = await _started(runs, what, most + more)
         if not more:
-            assert await run.result(timeout=30) == "fits"
+            assert await run.result(timeout=120) == "fits"
             return
         view = await held(run, "error")
         assert view.step == 1 and "NotStorable" in view.error and "a resume takes it again" in view.waiting_for
         assert (await run.state()).good
         await run.edit({"size": 1})
         await run.resume()
-        assert await run.result(timeout=30) == "fits"
+        assert await run.result(timeout=120) == "fits"
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -208,7 +208,7 @@ async def test_what_a_tool_says_is_kept_up_to_its_limit_and_the_call_goes_on(
 
     async with Runtime(tmp_path / "runs.db", [speaks]) as runs:
         run = await runs.start(speaks, Sized(what="", size=2_500 + more))
-        assert await run.result(timeout=30) == "performed"
+        assert await run.result(timeout=120) == "performed"
         (said,) = await run.transcript()
         assert said.text == "x" * 10_000 + (LEFT_OUT if more else "")
 
@@ -226,7 +226,7 @@ async def test_progress_is_the_newest_of_a_commit_and_so_many_events_of_a_call(
 
     async with Runtime(tmp_path / "runs.db", [goes]) as runs:
         run = await runs.start(goes, Sized(what="", size=0))
-        assert await run.result(timeout=30) == "went"
+        assert await run.result(timeout=120) == "went"
         events = [event async for event in run.events() if isinstance(event, ev.CallProgress)]
         assert 1 <= len(events) <= told
         last = f"{times - 1}.{at_once - 1}"

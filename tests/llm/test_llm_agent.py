@@ -114,7 +114,7 @@ async def test_a_task_is_answered_with_tools_in_between() -> None:
     one = LLMAgent("one", model=m, tools=[look], instructions="Be brief.")
     async with lab([one]) as runs:
         run = await runs.start(one, "What is x?")
-        assert await run.result(timeout=10) == "It is 42."
+        assert await run.result(timeout=120) == "It is 42."
         log = (await run.state()).log
         assert [m["role"] for m in log] == ["user", "assistant", "tool", "assistant"]
         assert results(log) == ["x is 42"]
@@ -131,7 +131,7 @@ async def test_instructions_cannot_be_guessed_from_the_record() -> None:
     async with lab([one]) as runs:
         for _ in range(2):
             run = await runs.start(one, "What is x?")
-            await run.result(timeout=10)
+            await run.result(timeout=120)
             calls = [e async for e in run.events() if isinstance(e, CallStarted) and e.tool != "look"]
             seen.append({str(call.args["system"]) for call in calls})
             assert len(calls) == 2
@@ -146,7 +146,7 @@ async def test_it_starts_by_name_with_a_text_from_a_process_without_its_code(tmp
         Runtime(tmp_path / "runs.db", drive=False) as outside,
     ):
         run = await outside.start("one", "How are you?")
-        assert await here.handle(run.id).result(timeout=10) == "fine"
+        assert await here.handle(run.id).result(timeout=120) == "fine"
 
 
 async def test_parallel_tools_give_results_in_the_order_asked() -> None:
@@ -157,7 +157,7 @@ async def test_parallel_tools_give_results_in_the_order_asked() -> None:
         await asyncio.wait_for(world.begun.get(), 10)
         await eventually(lambda: runs.performed.get("look"))
         world.door.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert results((await run.state()).log) == ["a is 42", "b is 42"]
 
 
@@ -166,7 +166,7 @@ async def test_why_a_tool_was_used_is_what_the_model_said_before() -> None:
     one = LLMAgent("one", model=m, tools=[send])
     async with lab([one]) as runs:
         run = await runs.start(one, "Write to Ann.")
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         (why,) = [e.why async for e in run.events() if e.type == "call_started" and e.tool == "send"]
         assert why == "She asked for it."
 
@@ -187,7 +187,7 @@ async def test_the_model_is_told_the_truth_about_its_tools(asked: Use, told: str
     one = LLMAgent("one", model=models.scripted(asked, "I see."), tools=[look, breaks, shuts])
     async with lab([one]) as runs:
         run = await runs.start(one, "Go.")
-        assert await run.result(timeout=10) == "I see."
+        assert await run.result(timeout=120) == "I see."
         (content,) = results((await run.state()).log)
         assert content.startswith(told)
 
@@ -200,7 +200,7 @@ async def test_a_denied_tool_is_not_executed_and_the_model_is_told() -> None:
         (need,) = (await held(run, "asks")).needs
         assert need.call is not None
         await run.deny(need.call, "too early")
-        assert await run.result(timeout=10) == "As you wish."
+        assert await run.result(timeout=120) == "As you wish."
         assert results((await run.state()).log) == ["not executed: denied: too early"]
         assert "burn" not in runs.performed
 
@@ -220,7 +220,7 @@ async def test_the_model_keeps_a_plan_that_people_see() -> None:
         plan = (await run.view()).plan
         assert [(i.title, i.status) for i in plan] == [("rest", "dropped"), ("look", "done"), ("send", "running")]
         world.door.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert [i.status for i in (await run.view()).plan] == ["dropped", "done", "done"]
 
 
@@ -243,7 +243,7 @@ async def test_a_result_of_a_type_is_what_comes_out(lines: list[Any]) -> None:
     one = LLMAgent("one", model=models.scripted(lines), result=Found)
     async with lab([one]) as runs:
         run = await runs.start(one, "How many?")
-        assert await run.result(timeout=10) == Found(n=42)
+        assert await run.result(timeout=120) == Found(n=42)
 
 
 async def test_a_model_that_never_answers_holds_the_run() -> None:
@@ -251,7 +251,7 @@ async def test_a_model_that_never_answers_holds_the_run() -> None:
     async with lab([one]) as runs:
         run = await runs.start(one, "Well?")
         with pytest.raises(RunHeld, match="was empty"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert (await run.view()).holds == ("error",)
 
 
@@ -262,9 +262,9 @@ async def test_a_model_that_never_answered_is_asked_again_on_resume() -> None:
     async with lab([one]) as runs:
         run = await runs.start(one, "Well?")
         with pytest.raises(RunHeld, match="resume to ask again"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         await run.resume()
-        assert await run.result(timeout=10) == "Seven."
+        assert await run.result(timeout=120) == "Seven."
 
 
 async def test_braces_in_prose_are_no_result_although_every_field_has_a_default() -> None:
@@ -275,7 +275,7 @@ async def test_braces_in_prose_are_no_result_although_every_field_has_a_default(
     one = LLMAgent("one", model=models.scripted(*lines), result=Memo)
     async with lab([one]) as runs:
         run = await runs.start(one, "A memo.")
-        assert await run.result(timeout=10) == Memo(title="Churn")
+        assert await run.result(timeout=120) == Memo(title="Churn")
 
 
 async def test_an_answer_that_was_cut_for_its_length_is_asked_for_to_its_end() -> None:
@@ -291,7 +291,7 @@ async def test_an_answer_that_was_cut_for_its_length_is_asked_for_to_its_end() -
     one = LLMAgent("one", model=m)
     async with lab([one]) as runs:
         run = await runs.start(one, "How many?")
-        assert await run.result(timeout=10) == "It is about forty-two."
+        assert await run.result(timeout=120) == "It is about forty-two."
         assert users((await run.state()).log)[1].startswith("You were cut off for length.")
 
 
@@ -305,7 +305,7 @@ async def test_an_answer_that_is_cut_again_and_again_holds_the_run() -> None:
     async with lab([one]) as runs:
         run = await runs.start(one, "How many?")
         with pytest.raises(RunHeld, match=r"for its length 9 times \(max_tokens\)"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
 
 
 async def test_a_name_that_no_provider_takes_is_offered_as_one_that_they_do() -> None:
@@ -317,7 +317,7 @@ async def test_a_name_that_no_provider_takes_is_offered_as_one_that_they_do() ->
     one = LLMAgent("one", model=m, tools=[read_all], plan=False)
     async with lab([one]) as runs:
         run = await runs.start(one, "Read.")
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert [t.name for t in m.requests[0].tools] == ["files_read_all"]
         assert results((await run.state()).log) == ["all of it"]
 
@@ -328,7 +328,7 @@ async def test_a_conversation_may_be_brought_along() -> None:
     before = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
     async with lab([one]) as runs:
         run = await runs.start(one, Chat(task="Talk", log=Log([*before, {"role": "user", "content": "Well?"}])))
-        assert await run.result(timeout=10) == "I said so before."
+        assert await run.result(timeout=120) == "I said so before."
         assert len(m.requests[0].messages) == 3
 
 
@@ -357,7 +357,7 @@ async def test_another_agent_is_a_tool_and_a_child() -> None:
     outer = LLMAgent("outer", model=m, tools=[inner, adder])
     async with lab([outer, inner, adder]) as runs:
         run = await runs.start(outer, "Count and add.")
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         first, second, third = results((await run.state()).log)
         assert (first, second) == ("seven", "8")
         assert third.startswith("not executed: adder cannot be started so")
@@ -386,7 +386,7 @@ async def test_redirect_now_cuts_the_model_and_asks_with_the_new_words() -> None
         await eventually(lambda: _said(run, "once upon"))
         answer = await run.redirect("a table instead", by="ann")
         assert answer and answer.mail
-        result = await run.result(timeout=20)
+        result = await run.result(timeout=120)
         assert result.startswith("heard: The person watching")
         assert result.endswith("a table instead")
         log = (await run.state()).log
@@ -408,7 +408,7 @@ async def test_redirect_next_waits_for_the_boundary() -> None:
         await run.redirect("stop looking", when="next")
         assert [mail.status for mail in (await run.view()).mail] == ["pending"]
         world.door.set()
-        assert await run.result(timeout=10) == "heard: The person watching you wants this instead: stop looking"
+        assert await run.result(timeout=120) == "heard: The person watching you wants this instead: stop looking"
         assert results((await run.state()).log) == ["x is 42"], "the tool was allowed to end"
 
 
@@ -424,7 +424,7 @@ async def test_redirect_now_among_tools_keeps_what_is_over_and_withholds_the_res
         await run.redirect("never mind")
         await eventually(lambda: _only_in_flight(run, "slow_send"))
         world.door.set()
-        assert (await run.result(timeout=10)).startswith("heard: ")
+        assert (await run.result(timeout=120)).startswith("heard: ")
         assert results((await run.state()).log) == [
             "done",
             "not executed: a person has redirected the run",
@@ -448,7 +448,7 @@ async def test_a_repeatable_tool_that_was_cut_is_not_called_unexecuted() -> None
         await asyncio.wait_for(world.begun.get(), 10)
         await eventually(lambda: world.sent == ["ann"])
         await run.redirect("never mind")
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         cut, sent = results((await run.state()).log)
         assert cut == "cut off: a person has redirected the run; outcome unknown: it may have taken effect"
         assert sent == "done"
@@ -472,7 +472,7 @@ async def test_of_two_equal_tools_the_one_that_had_not_ended_is_not_performed_af
         doors[1].set()
         await eventually(lambda: _only_in_flight(run, "peek"))
         await run.redirect("never mind")
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         told = results((await run.state()).log)  # which of two equal calls begins first is nobody's business
         assert sorted(told) == ["not executed: a person has redirected the run", "seen"]
         assert world.begun.qsize() == 2
@@ -486,7 +486,7 @@ async def test_redirect_from_step_undoes_and_forgets_what_came_after() -> None:
         await asyncio.wait_for(world.begun.get(), 10)
         await run.redirect("write to nobody", from_step=1)
         world.door.set()
-        result = await run.result(timeout=10)
+        result = await run.result(timeout=120)
         assert world.unsent == ["ann"]
         assert result == "heard: The person watching you wants this instead: write to nobody"
         assert results((await run.state()).log)[0] == "not executed: a person has redirected the run"
@@ -519,7 +519,7 @@ async def test_a_resumed_tools_step_reads_no_log() -> None:
         await asyncio.wait_for(world.begun.get(), 10)
         assert len(m.requests) == asked
         world.door.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
 
 
 async def test_changed_instructions_hold_a_run_as_stale(tmp_path: Any) -> None:
@@ -533,14 +533,14 @@ async def test_changed_instructions_hold_a_run_as_stale(tmp_path: Any) -> None:
         run = await runs.start(one, "Go.")
         await asyncio.wait_for(world.begun.get(), 10)
         await run.pause()
-        await run.settled(timeout=10)
+        await run.settled(timeout=120)
     world.door.set()
     async with Runtime(tmp_path / "runs.db", agents=[make("Be verbose.")]) as runs:
         run = runs.handle(run.id)
         await run.resume()
         assert "the instructions have changed" in (await held(run, "stale")).waiting_for
         await run.resume(accept_stale=True)
-        assert await run.result(timeout=10) == "done"
+        assert await run.result(timeout=120) == "done"
 
 
 async def _said(run: Any, words: str) -> bool:

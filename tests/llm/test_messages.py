@@ -81,7 +81,7 @@ async def test_a_message_is_answered_after_the_step_and_the_task_goes_on_aloud()
         answer = await run.message("How far are you?", by="ann")
         assert answer and "after this step" in answer.note
         world.doors["gold"].set()
-        assert await run.result(timeout=10) == "All done."
+        assert await run.result(timeout=120) == "All done."
         (reply,) = await replies(run)
         assert (reply.text, reply.mail) == ("Nearly there.", answer.mail)
         log = (await run.state()).log
@@ -100,7 +100,7 @@ async def test_a_message_for_now_cuts_the_model_and_is_answered_first() -> None:
         await eventually(lambda: _said(run, "once upon"))
         answer = await run.message("Are you there?", when="now")
         assert answer.note == "now"
-        assert await run.result(timeout=20) == "The end."
+        assert await run.result(timeout=120) == "The end."
         (reply,) = await replies(run)
         assert reply.text == "Yes?"
         log = (await run.state()).log
@@ -117,7 +117,7 @@ async def test_a_message_for_now_among_tools_leaves_each_with_a_truthful_result(
         await eventually(lambda: _replied(run))
         await asyncio.wait_for(world.begun.get(), 10)
         world.doors["gold"].set()
-        assert await run.result(timeout=10) == "Done."
+        assert await run.result(timeout=120) == "Done."
         first, second = contents((await run.state()).log, "tool")
         assert first.startswith("not executed: a message came that is answered first")
         assert second == "gold: found"
@@ -131,7 +131,7 @@ async def test_a_message_for_later_is_answered_before_the_end() -> None:
         answer = await run.message("Thank you", when="later")
         assert answer.note.startswith("later: when nothing else is on the stack")
         world.doors["gold"].set()
-        assert await run.result(timeout=10) == "Found it."
+        assert await run.result(timeout=120) == "Found it."
         (reply,) = await replies(run)
         assert reply.text == "You are welcome."
 
@@ -141,7 +141,7 @@ async def test_a_result_that_is_none_is_a_result_too() -> None:
     async with lab([one]) as runs:
         run = await runs.start(one, "Is there one?")
         await run.message("Hello?", when="later")
-        assert await run.result(timeout=10) is None
+        assert await run.result(timeout=120) is None
         assert [reply.text for reply in await replies(run)] == ["Hello."]
 
 
@@ -153,7 +153,7 @@ async def test_a_message_without_words_is_answered_like_any_other(text: str) -> 
         run = await digging(runs, one, "Dig.")
         await run.message(text, data={"file": 7})
         world.doors["gold"].set()
-        assert await run.result(timeout=10) == "All done."
+        assert await run.result(timeout=120) == "All done."
         assert [reply.text for reply in await replies(run)] == ["Seen."]
 
 
@@ -167,7 +167,7 @@ async def test_a_message_that_was_put_on_hold_for_the_task_is_answered_after_it(
         await asyncio.wait_for(world.begun.get(), 10)
         assert await run.return_to("Dig.")
         world.doors["silver"].set()
-        assert await run.result(timeout=10) == "All done."
+        assert await run.result(timeout=120) == "All done."
         assert [reply.text for reply in await replies(run)] == ["Nearly there."]
         assert contents((await run.state()).log, "user")[-1] == "(back to How far are you?. Go on.)"
 
@@ -178,7 +178,7 @@ async def test_a_message_that_comes_with_the_last_word_is_answered_too() -> None
         run = await runs.start(one, "Say something.")
         await eventually(lambda: _said(run, "The end"))
         await run.message("Good bye")
-        assert (await run.result(timeout=20)).startswith("The end.")
+        assert (await run.result(timeout=120)).startswith("The end.")
         assert [r.text for r in await replies(run)] == ["Good bye."]
 
 
@@ -190,7 +190,7 @@ async def test_what_is_on_hold_is_named_by_the_runtime_in_the_reply() -> None:
         await run.message("Now what?", when="now")
         await eventually(lambda: _replied(run))
         world.doors["coal"].set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         first, second = await replies(run)
         assert first.text == "Now."
         assert [line.split(",")[0] for line in first.lines] == ["Back to Coal", "On hold: Dig gold."]
@@ -207,7 +207,7 @@ async def test_a_full_stack_holds_a_message_and_gives_it_later() -> None:
         answer = await run.message("Hello?")
         assert "the stack is full (1 of 1)" in answer.note
         world.doors["gold"].set()
-        assert await run.result(timeout=10) == "Done."
+        assert await run.result(timeout=120) == "Done."
         assert [r.text for r in await replies(run)] == ["Yes?"]
 
 
@@ -223,7 +223,7 @@ async def test_a_redirect_that_begins_the_task_again_leaves_room_for_the_message
         await run.message("How far are you?", when="now")
         await run.redirect("fill it in again")
         await run.resume()
-        assert await run.result(timeout=10) == "All done."
+        assert await run.result(timeout=120) == "All done."
         assert [reply.text for reply in await replies(run)] == ["Nearly there."]
 
 
@@ -234,7 +234,7 @@ async def test_a_frame_that_was_held_too_long_comes_back_as_a_reconstruction() -
         run = await digging_coal_for_a_message(runs, one)
         await runs.clock.advance(3600)
         world.doors["coal"].set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         told = contents((await run.state()).log, "user")[-1]
         assert "reconstruction of Dig gold., not a continuation: held 1 h" in told
 
@@ -250,7 +250,7 @@ async def test_a_person_gives_a_thought_up_and_the_model_is_told() -> None:
         assert await run.abandon("Coal, please", "nobody wants coal", by="ann")
         world.doors["coal"].set()
         await run.resume()
-        assert await run.result(timeout=10) == "Back at it."
+        assert await run.result(timeout=120) == "Back at it."
         told = contents((await run.state()).log, "user")[-1]
         assert told == "('Coal, please' was given up: nobody wants coal. Now: back to Dig gold..)"
 
@@ -265,7 +265,7 @@ async def test_messages_survive_kill_9_at_every_point() -> None:
             world.doors["gold"].set()
             await runs.until(run, call="scripted", point=point)  # type: ignore[arg-type]
             await runs.crash()
-            assert await run.result(timeout=10) == "Done."
+            assert await run.result(timeout=120) == "Done."
             assert [r.text for r in await replies(run)] == ["Yes?"]
 
 

@@ -82,7 +82,7 @@ async def test_a_silent_stream_is_closed_at_once_by_every_stop(verb: str) -> Non
         if verb == "redirect":
             await eventually(lambda: len(provider.asked) == 2)
             await run.cancel()
-        await run.settled(timeout=10)
+        await run.settled(timeout=120)
         (said, *_) = await run.transcript()
         assert (said.text, said.partial) == ("half a thought", True)
 
@@ -94,14 +94,14 @@ async def test_a_resumed_step_asks_once_more_and_knows_what_was_said() -> None:
         run = await runs.start(one, Talk())
         await asyncio.wait_for(provider.silent.wait(), 10)
         await run.pause()
-        receipt = await run.settled(timeout=10)
+        receipt = await run.settled(timeout=120)
         (flight,) = receipt.in_flight
         assert (flight.outcome, flight.tokens > 0, flight.estimated) == ("aborted", True, True)
         assert flight.last_byte_at is not None and flight.last_byte_at <= receipt.settled_at
         assert receipt.last_byte_at == flight.last_byte_at
         provider.go.set()
         await run.resume()
-        assert await run.result(timeout=10) == "half a thought."
+        assert await run.result(timeout=120) == "half a thought."
         assert len(provider.asked) == 2
         assert seen[0] is None and seen[1] is not None
         assert seen[1].text == "half a thought"
@@ -118,7 +118,7 @@ async def test_tokens_of_a_cut_stream_count_and_are_called_estimated() -> None:
         run = await runs.start(one, Talk())
         await asyncio.wait_for(provider.silent.wait(), 10)
         await run.cancel()
-        receipt = await run.settled(timeout=10)
+        receipt = await run.settled(timeout=120)
         assert receipt.usage.output_tokens == receipt.in_flight[0].tokens == 500
         assert receipt.usage.input_tokens > 0
 
@@ -135,7 +135,7 @@ async def test_a_cut_stream_costs_what_its_tokens_cost() -> None:
         run = await runs.start(one, Talk())
         await asyncio.wait_for(provider.silent.wait(), 10)
         await run.cancel()
-        usage = (await run.settled(timeout=10)).usage
+        usage = (await run.settled(timeout=120)).usage
         assert usage.cost == usage.input_tokens + 50
 
 
@@ -160,7 +160,7 @@ async def test_a_finished_reply_is_never_asked_for_again() -> None:
         await runs.crash()
         await runs.until(run, call="wait")
         door.set()
-        assert await run.result(timeout=10) == "first"
+        assert await run.result(timeout=120) == "first"
         assert runs.performed["scripted"] <= 2  # a read that was not yet recorded may be repeated, never more
 
 
@@ -173,7 +173,7 @@ async def test_text_so_far_survives_kill_9() -> None:
         await eventually(run.transcript)
         await runs.crash()
         provider.go.set()
-        assert (await run.result(timeout=10)).startswith("xxx")
+        assert (await run.result(timeout=120)).startswith("xxx")
         partial, whole = await run.transcript()
         assert (len(partial.text), partial.partial, whole.partial) == (5000, True, False)
 
@@ -185,7 +185,7 @@ async def test_a_passing_trouble_is_tried_again_inside_the_call() -> None:
     m = models.scripted(_fails(2, "rate_limited", 429, "at last"))
     async with lab([one := talker(m)]) as runs:
         run = await runs.start(one, Talk())
-        assert await run.result(timeout=10) == "at last"
+        assert await run.result(timeout=120) == "at last"
         waits = [e async for e in run.events() if e.type == "call_waits"]
         assert [(e.why, e.tries) for e in waits] == [("rate limited (429)", 1), ("rate limited (429)", 2)]
         assert runs.performed == {"scripted": 1}
@@ -206,7 +206,7 @@ async def test_a_wait_before_a_retry_is_seen_and_can_be_stopped() -> None:
         await run.resume()
         await eventually(lambda: len(m.requests) == 2)
         await run.cancel()
-        assert (await run.settled(timeout=10)).in_flight[0].outcome == "aborted"
+        assert (await run.settled(timeout=120)).in_flight[0].outcome == "aborted"
 
 
 @pytest.mark.parametrize("trouble", ["unauthorised", "not_found", "refused", "nonsense"])
@@ -216,10 +216,10 @@ async def test_a_trouble_that_stays_holds_the_run_at_once(trouble: Any) -> None:
     async with lab([one := talker(m)]) as runs:
         run = await runs.start(one, Talk())
         with pytest.raises(RunHeld, match="no key"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert len(m.requests) == 1
         await run.resume()
-        assert await run.result(timeout=10) == "mended"
+        assert await run.result(timeout=120) == "mended"
 
 
 async def test_a_stream_that_ends_without_its_end_is_no_reply() -> None:
@@ -230,7 +230,7 @@ async def test_a_stream_that_ends_without_its_end_is_no_reply() -> None:
     async with lab([one := talker(Model(Dies(), retries=1))]) as runs:
         run = await runs.start(one, Talk())
         with pytest.raises(RunHeld, match="ended before its answer did"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert [(s.text, s.partial) for s in await run.transcript()] == [("half", True), ("half", True)]
 
 
@@ -243,7 +243,7 @@ async def test_an_endless_answer_is_cut_and_kept() -> None:
     async with lab([one := talker(Model(Endless(), most_characters=20_000))]) as runs:
         run = await runs.start(one, Talk())
         with pytest.raises(RunHeld, match="longer than 20000 characters"):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert len((await run.transcript())[0].text) >= 20_000
 
 
@@ -278,7 +278,7 @@ async def test_a_growing_log_is_named_in_the_record_and_not_repeated() -> None:
 
     async with lab([chatty]) as runs:
         run = await runs.start(chatty, Talk())
-        assert await run.result(timeout=20) == 82
+        assert await run.result(timeout=120) == 82
         asked = [e async for e in run.events() if e.type == "call_started"]
         sizes = [len(str(e.args)) for e in asked]
         assert max(sizes) < 1500
@@ -295,7 +295,7 @@ async def test_reasoning_and_tool_calls_are_told_apart_from_text() -> None:
 
     async with lab([asks]) as runs:
         run = await runs.start(asks, Talk())
-        found = await run.result(timeout=10)
+        found = await run.result(timeout=120)
         assert found == {"calls": [["search", '{"q":"x"}'], ["search", "{broken"]], "why": "hm "}
         (said,) = await run.transcript()
         assert (said.text, said.reasoning, said.partial) == ("Let me see. ", "hm ", False)
@@ -311,7 +311,7 @@ async def test_the_instructions_are_no_part_of_the_record() -> None:
 
     async with lab([told]) as runs:
         run = await runs.start(told, Talk())
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert "secret of the house" not in "".join([str(e) async for e in run.events()])
         assert m.requests[0].system == "the secret of the house"
 
@@ -325,7 +325,7 @@ async def test_one_line_each_however_often_it_is_asked_for() -> None:
 
     async with lab([twice]) as runs:
         run = await runs.start(twice, Talk())
-        assert await run.result(timeout=10) == ["one", "two"]
+        assert await run.result(timeout=120) == ["one", "two"]
 
 
 def _fails(times: int, trouble: Any, status: int, then: str, retry_after: float | None = None) -> Any:

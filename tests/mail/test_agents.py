@@ -20,7 +20,7 @@ async def test_now_sets_the_step_back_and_it_is_taken_again_with_the_text() -> N
         (item,) = await mail(run)
         assert (item.status, item.by, item.id) == ("pending", "ann", answer.mail)  # read, but no boundary yet
         world.open.set()
-        assert await run.result(timeout=10) == [["shorter"]]
+        assert await run.result(timeout=120) == [["shorter"]]
         (item,) = await mail(run)
         assert (item.status, item.step) == ("consumed", 0)
 
@@ -32,7 +32,7 @@ async def test_next_waits_for_the_next_step() -> None:
         answer = await run.redirect("louder", when="next")
         assert answer and answer.note == "after this step"
         world.open.set()
-        assert await run.result(timeout=10) == [[], ["louder"]]
+        assert await run.result(timeout=120) == [[], ["louder"]]
         assert world.log == ["think 0: ", "think 1: louder"]
         assert [(m.status, m.step) for m in await mail(run)] == [("consumed", 1)]
 
@@ -45,7 +45,7 @@ async def test_two_redirects_are_both_read_in_order() -> None:
         await run.redirect("b")
         await eventually(lambda: "think 0: a, b" in world.log)
         world.open.set()
-        assert await run.result(timeout=10) == [["a", "b"]]
+        assert await run.result(timeout=120) == [["a", "b"]]
 
 
 async def test_a_request_sent_twice_is_one_redirect() -> None:
@@ -55,7 +55,7 @@ async def test_a_request_sent_twice_is_one_redirect() -> None:
         again = await run.redirect("a", request_id="r1")
         assert first == again
         world.open.set()
-        assert await run.result(timeout=10) == [["a"]]
+        assert await run.result(timeout=120) == [["a"]]
 
 
 async def test_sent_before_anybody_drives_the_run_it_is_read_in_the_first_step(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_sent_before_anybody_drives_the_run_it_is_read_in_the_first_step(t
         assert answer and "starts" in answer.note
         assert [m.status for m in await mail(run)] == ["pending"]
     async with Runtime(store, agents=[listener], provide={World: world}) as runs:
-        assert await runs.handle(run.id).result(timeout=10) == [["early"], []]
+        assert await runs.handle(run.id).result(timeout=120) == [["early"], []]
         assert [(m.status, m.step) for m in await mail(runs.handle(run.id))] == [("consumed", 0)]
 
 
@@ -87,7 +87,7 @@ async def test_sent_while_paused_in_mid_step_the_step_is_taken_again_on_resume()
         await run.resume()
         await eventually(lambda: "think 0: later" in world.log)
         world.open.set()
-        assert await run.result(timeout=10) == [["later"], []]
+        assert await run.result(timeout=120) == [["later"], []]
 
 
 async def test_pending_mail_survives_a_crash() -> None:
@@ -97,7 +97,7 @@ async def test_pending_mail_survives_a_crash() -> None:
         await run.redirect("kept", when="next")
         await runs.crash()
         world.open.set()
-        assert await run.result(timeout=10) == [[], ["kept"]]
+        assert await run.result(timeout=120) == [[], ["kept"]]
 
 
 async def test_mail_read_in_a_step_that_crashed_is_read_again_and_new_mail_waits() -> None:
@@ -110,7 +110,7 @@ async def test_mail_read_in_a_step_that_crashed_is_read_again_and_new_mail_waits
         await runs.crash()
         await eventually(lambda: world.log.count("think 0: first") == 2)
         world.open.set()
-        assert await run.result(timeout=10) == [["first"], ["second"]]
+        assert await run.result(timeout=120) == [["first"], ["second"]]
 
 
 async def test_a_message_that_comes_in_mid_step_does_not_change_the_step_when_it_is_repeated() -> None:
@@ -123,7 +123,7 @@ async def test_a_message_that_comes_in_mid_step_does_not_change_the_step_when_it
         await runs.crash()
         await eventually(lambda: len(world.log) > 1)
         world.open.set()
-        assert await run.result(timeout=10) == [[], ["hello"]]
+        assert await run.result(timeout=120) == [[], ["hello"]]
         assert world.log == ["think 0: ", "think 0: ", "think 1: hello"]
 
 
@@ -137,7 +137,7 @@ async def test_a_message_for_now_sets_the_step_back_and_is_read_at_its_first_rea
         assert answer and answer.note == "now"
         await eventually(lambda: "think 0: quick" in world.log)
         world.open.set()
-        assert await run.result(timeout=10) == [["quick"], ["hello"]]
+        assert await run.result(timeout=120) == [["quick"], ["hello"]]
         assert world.log == ["think 0: ", "think 0: quick", "think 1: hello"]
 
 
@@ -151,7 +151,7 @@ async def test_nothing_read_is_remembered_in_every_step() -> None:
         await runs.crash()
         await eventually(lambda: len(world.log) > 2)
         open_again.set()
-        assert await run.result(timeout=10) == [[], [], ["hello"]]
+        assert await run.result(timeout=120) == [[], [], ["hello"]]
         assert world.log == ["think 0: ", "think 1: ", "think 1: ", "think 2: hello"]
 
 
@@ -163,7 +163,7 @@ async def test_in_the_last_step_of_a_run_that_reads_mail_it_gets_one_more_turn()
         await eventually(lambda: "think 0: a" in world.log)
         await run.redirect("b", when="next")
         world.open.set()
-        assert await run.result(timeout=10) == [["a"], ["b"]]
+        assert await run.result(timeout=120) == [["a"], ["b"]]
         assert [(m.text, m.status, m.step) for m in await mail(run)] == [("a", "consumed", 0), ("b", "consumed", 1)]
 
 
@@ -183,7 +183,7 @@ async def test_a_pause_in_the_last_step_does_not_take_the_turn_that_mail_is_owed
         assert (view.status, view.step) == ("paused", 2)
         assert [m.status for m in view.mail] == ["consumed", "pending"]
         await run.resume()
-        assert await run.result(timeout=10) == [[], ["a"], ["b"]]
+        assert await run.result(timeout=120) == [[], ["a"], ["b"]]
 
 
 async def test_instruction_is_the_same_whenever_it_is_read() -> None:
@@ -191,13 +191,13 @@ async def test_instruction_is_the_same_whenever_it_is_read() -> None:
         world.open.set()
         run = await runs.start(obedient, Task())
         await eventually(lambda: "think begin" in world.log)
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         held = world.shut_at("think begin")
         run = await runs.start(obedient, Task())
         await eventually(lambda: world.log.count("think begin") == 2)
         await run.redirect("be quick")
         held.set()
-        assert await run.result(timeout=10) == ["be quick", "be quick"]
+        assert await run.result(timeout=120) == ["be quick", "be quick"]
 
 
 async def test_a_run_that_never_reads_gives_the_mail_back_with_a_reason() -> None:
@@ -206,7 +206,7 @@ async def test_a_run_that_never_reads_gives_the_mail_back_with_a_reason() -> Non
         await eventually(lambda: world.log)
         await run.redirect("hello?", when="next")
         world.open.set()
-        assert await run.result(timeout=10) == "did not look"
+        assert await run.result(timeout=120) == "did not look"
         (item,) = await mail(run)
         assert (item.status, item.reason) == ("returned", "ended without reading it")
 
@@ -233,7 +233,7 @@ async def test_now_during_a_long_write_is_pending_and_says_what_it_waits_for() -
         assert [m.status for m in await mail(run)] == ["pending", "pending"]
         assert "write" in (await run.view()).waiting_for
         world.open.set()
-        assert await run.result(timeout=10) == [["a", "b"]]
+        assert await run.result(timeout=120) == [["a", "b"]]
         assert world.log == ["write 0: ", "write 0: a, b"]  # both stand: the first had finished
 
 
@@ -248,7 +248,7 @@ async def test_now_during_a_long_write_leaves_pause_and_cancel_possible() -> Non
         await status(run, "paused")
         assert [m.status for m in await mail(run)] == ["pending"]
         await run.resume()
-        assert await run.result(timeout=10) == [["a"]]
+        assert await run.result(timeout=120) == [["a"]]
 
         world.open.clear()
         run = await runs.start(writer, Task(steps=1))
@@ -268,4 +268,4 @@ async def test_an_agent_that_takes_no_redirects_refuses_them() -> None:
         assert isinstance(await run.redirect("x", from_step=0), Refused)
         assert await mail(run) == []
         world.open.set()
-        assert await run.result(timeout=10) == "never asked"
+        assert await run.result(timeout=120) == "never asked"

@@ -64,7 +64,7 @@ async def test_a_child_that_the_new_attempt_does_not_ask_for_is_cancelled_at_the
         await eventually(cancelled)
         assert (await statuses(runs))["boss"] == "running"
         gates.boss.set()
-        assert await run.result(timeout=10) == "boss"
+        assert await run.result(timeout=120) == "boss"
 
 
 async def test_a_child_that_the_new_attempt_asks_for_again_goes_on() -> None:
@@ -78,6 +78,6 @@ async def test_a_child_that_the_new_attempt_asks_for_again_goes_on() -> None:
         await run.resume()
         gates.kid.set()
         gates.boss.set()
-        assert await run.result(timeout=10) == "boss"
+        assert await run.result(timeout=120) == "boss"
         assert await statuses(runs) == {"boss": "done", "kid": "done"}
         assert len(await runs.list()) == 2

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pydantic import BaseModel
+from tests.helpers import eventually
 
-from standfast import Done, Handle, MailView, Performed, Pipeline, Run, RunView, agent, tool, use
+from standfast import Done, Handle, MailView, Need, Performed, Pipeline, Run, RunView, agent, tool, use
 from standfast.testing import Lab, lab
 
 
@@ -144,10 +145,35 @@ async def a_world() -> AsyncIterator[tuple[Lab, World]]:
 
 async def status(run: Handle[Any], *wanted: str) -> RunView:
     """The view, once the run is in one of these statuses."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while (view := await run.view()).status not in wanted:
             await asyncio.sleep(0.01)
         return view
+
+
+async def unread(run: Handle[Any]) -> Need:
+    """The need for a redirect that was not read, once it is there."""
+
+    async def found() -> Need | None:
+        return next((need for need in (await run.view()).needs if need.kind == "unread"), None)
+
+    need: Need = await eventually(found)
+    return need
+
+
+async def redirected(run: Handle[Any], world: World, at: str, text: str, **ask: Any) -> None:
+    """A redirect is sent while the run is at this line, and the run comes to the line again with it."""
+    await eventually(lambda: at in world.log)
+    before = world.log.count(at)
+    assert await run.redirect(text, **ask)
+    await eventually(lambda: world.log.count(at) > before)
+
+
+async def missing(run: Handle[Any], world: World, at: str = "think step 0", **ask: Any) -> Need:
+    """The run ends the step of this line, which was shut, without reading what it was sent: the need for it."""
+    await redirected(run, world, at, ask.pop("text", "something else"), **ask)
+    world.shut[at].set()
+    return await unread(run)
 
 
 async def mail(run: Handle[Any]) -> list[MailView]:

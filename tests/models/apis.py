@@ -1,4 +1,7 @@
-"""The three APIs and both kinds of clients, so that one promise is tested on all of them."""
+"""The three APIs and both kinds of clients, so that one promise is tested on all of them.
+
+The SDKs take seconds to import: only whoever makes a client of theirs does so.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from anthropic import Anthropic, AsyncAnthropic
-from openai import AsyncOpenAI, OpenAI
 from tests.providers.server import LoopbackProvider
 
 from standfast.models import Model, anthropic, openai
@@ -48,9 +49,13 @@ class Api:
     def client(self, *, sync: bool = False, **more: Any) -> Any:
         given: dict[str, Any] = {"api_key": "sk-test", **more}
         if self.name == "anthropic":
+            from anthropic import Anthropic, AsyncAnthropic  # noqa: PLC0415
+
             kind: Any = Anthropic if sync else AsyncAnthropic
             given.setdefault("base_url", self.server.anthropic_url)
         else:
+            from openai import AsyncOpenAI, OpenAI  # noqa: PLC0415
+
             kind = OpenAI if sync else AsyncOpenAI
             given.setdefault("base_url", self.server.openai_url)
         client = kind(**given)

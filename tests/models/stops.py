@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,13 +18,14 @@ from tests.providers.scenes import (
     stalls_before_headers,
 )
 from tests.providers.server import Exchange
+from tests.trials import trials
 
 from standfast import Done, Handle, Interruption, Run, agent
 from standfast.models import Model
 
 Verb = Literal["pause", "redirect", "cancel"]
 VERBS: tuple[Verb, ...] = ("pause", "redirect", "cancel")
-TRIALS = 30 if os.environ.get("STANDFAST_SOAK") else 8  # a test asserts on the worst of them
+TRIALS = trials(3, 30, 30)  # a test asserts on the worst of them
 TOKEN = "token{} "
 
 
@@ -87,8 +87,8 @@ async def at(place: Place, exchanges: list[Exchange], run: Handle[Any]) -> Excha
     """Wait until the call is at that place; its exchange."""
     if place.speaks:
         assert await _speaking(run)
-    await eventually(lambda: exchanges, timeout=30)
-    await eventually(lambda: place.reached(exchanges[-1], run), timeout=30)
+    await eventually(lambda: exchanges)
+    await eventually(lambda: place.reached(exchanges[-1], run))
     return exchanges[-1]
 
 

@@ -45,7 +45,7 @@ async def test_a_whole_conversation_is_accepted(api: Api, tmp_path: Path) -> Non
     )
     async with Runtime(tmp_path / "runs.db", agents=[one := forecaster(api)]) as runs:
         run = await runs.start(one, "Weather?")
-        assert await run.result(timeout=60) == "It rains."
+        assert await run.result(timeout=120) == "It rains."
     assert refused(api) == []
 
 
@@ -55,10 +55,10 @@ async def test_a_redirect_repeats_the_call_with_words_that_are_accepted(api: Api
     api.server.will(uses(asks("weather", {"city": "Bergen"}), before="Let me look."), place.answer, says("As a table."))
     async with Runtime(tmp_path / "runs.db", agents=[one := forecaster(api)]) as runs:
         run = await runs.start(one, "Weather?")
-        await eventually(lambda: len(api.server.exchanges) >= 2, timeout=60)
+        await eventually(lambda: len(api.server.exchanges) >= 2)
         await at(place, api.server.exchanges, run)
         assert await run.redirect("as a table, please")
-        assert await run.result(timeout=60) == "As a table."
+        assert await run.result(timeout=120) == "As a table."
     assert len(api.server.exchanges) == 3
     assert "as a table, please" in str(api.server.last.body)
     assert refused(api) == []
@@ -80,7 +80,7 @@ async def test_redirected_while_tools_run_the_model_still_gets_a_result_for_each
         run = await runs.start(one, "Publish them.")
         await asyncio.wait_for(begun.wait(), 60)
         assert await run.redirect("no more of these")
-        assert await run.result(timeout=60) == "Fine."
+        assert await run.result(timeout=120) == "Fine."
     assert refused(api) == []
     assert "no more of these" in str(api.server.last.body)
 
@@ -95,7 +95,7 @@ async def test_paused_in_mid_sentence_and_resumed_it_is_accepted(api: Api, tmp_p
         await held(run, "user")
         api.server.will(says("Rain."))
         await run.resume()
-        assert await run.result(timeout=60) == "Rain."
+        assert await run.result(timeout=120) == "Rain."
     assert len(api.server.exchanges) == 2
     assert refused(api) == []
 
@@ -111,7 +111,7 @@ async def test_mail_after_a_typed_result_finds_a_conversation_that_is_accepted(a
     async with Runtime(tmp_path / "runs.db", agents=[one]) as runs:
         run = await runs.start(one, "How many?")
         await run.message("How are you?", when="later")
-        assert await run.result(timeout=60) == Found(n=42)
+        assert await run.result(timeout=120) == Found(n=42)
         assert [e.text async for e in run.events() if e.type == "replied"] == ["Fine."]
     assert refused(api) == []
 
@@ -121,6 +121,6 @@ async def test_arguments_that_no_json_can_hold_are_told_to_the_model(api: Api, c
     api.server.will(uses(asks("weather", f'{{"city": {city}}}')), says("Sorry."))
     async with Runtime(tmp_path / "runs.db", agents=[one := forecaster(api)]) as runs:
         run = await runs.start(one, "Weather?")
-        assert await run.result(timeout=60) == "Sorry."
+        assert await run.result(timeout=120) == "Sorry."
     assert refused(api) == []
     assert "not executed" in str(api.server.last.body)

@@ -8,12 +8,14 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.local_model
+pytestmark = [pytest.mark.local_model, pytest.mark.more]
 
 PROGRAM = """
 import asyncio, multiprocessing, os, signal, sys, threading
 from standfast.models.local import LocalProvider
 from standfast.replies import Request, Text
+
+COUNT = "Count from one to one thousand, every number."  # it does; of a story it tells five words, and has ended
 
 async def speak(text, told, most=3000):
     asked = Request([{"role": "user", "content": text}], options={"max_tokens": most})
@@ -26,7 +28,7 @@ ENDINGS = {
     "the main program ends while a thread reads words": """
 heard = threading.Event()
 told = lambda delta: heard.set() if isinstance(delta, Text) else None
-threading.Thread(target=lambda: asyncio.run(speak("A long story", told)), daemon=True).start()
+threading.Thread(target=lambda: asyncio.run(speak(COUNT, told)), daemon=True).start()
 heard.wait()
 print("leaving", flush=True)
 """,
@@ -39,7 +41,7 @@ print("leaving", flush=True)
     "an error ends the loop": """
 async def main():
     heard = asyncio.Event()
-    task = asyncio.ensure_future(speak("A long story", lambda d: heard.set()))
+    task = asyncio.ensure_future(speak(COUNT, lambda d: heard.set()))
     await heard.wait()
     print("leaving", flush=True)
     sys.exit(0)
@@ -48,14 +50,14 @@ asyncio.run(main())
     "the loop is closed under it": """
 loop = asyncio.new_event_loop()
 heard = asyncio.Event()
-task = loop.create_task(speak("A long story", lambda d: heard.set()))
+task = loop.create_task(speak(COUNT, lambda d: heard.set()))
 loop.run_until_complete(heard.wait())
 loop.close()
 print("leaving", flush=True)
 """,
     "while it is being loaded": """
 async def main():
-    task = asyncio.ensure_future(speak("A long story", lambda d: None))
+    task = asyncio.ensure_future(speak(COUNT, lambda d: None))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     print("leaving", flush=True)
@@ -65,7 +67,7 @@ asyncio.run(main())
 def child():
     asyncio.run(speak("Why is the sky blue?", lambda _: None, 5))  # with an engine of its own
 heard = threading.Event()
-threading.Thread(target=lambda: asyncio.run(speak("A long story", lambda _: heard.set())), daemon=True).start()
+threading.Thread(target=lambda: asyncio.run(speak(COUNT, lambda _: heard.set())), daemon=True).start()
 heard.wait()
 process = multiprocessing.get_context("fork").Process(target=child)
 process.start()
@@ -97,7 +99,7 @@ def test_signals_still_belong_to_the_program(number: signal.Signals, code: int) 
     """llama.cpp takes both for itself, and would end neither the program nor its loop."""
     program = """
 async def main():
-    await speak("A long story", lambda d: print("speaking", flush=True) if isinstance(d, Text) else None)
+    await speak(COUNT, lambda d: print("speaking", flush=True) if isinstance(d, Text) else None)
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
@@ -119,7 +121,7 @@ def test_nobody_else_can_talk_to_it() -> None:
     program = """
 async def main():
     heard = asyncio.Event()
-    task = asyncio.ensure_future(speak("A long story", lambda d: heard.set()))
+    task = asyncio.ensure_future(speak(COUNT, lambda d: heard.set()))
     await heard.wait()
     files = [os.readlink(f.path) for f in os.scandir("/proc/self/fd") if os.path.lexists(f.path)]
     mine = {name[8:-1] for name in files if name.startswith("socket:")}

@@ -60,7 +60,7 @@ async def test_a_pause_stops_the_words_and_keeps_them(tmp_path: Path) -> None:
         text = await said(run)
         assert text
         assert await run.resume()
-        whole = await run.result(timeout=60)
+        whole = await run.result(timeout=120)
     assert whole.startswith(text[:20])  # the same question, the same answer
     assert len(seen) == 2
     assert seen[1] is not None
@@ -135,4 +135,4 @@ async def test_without_its_weights_a_run_waits_for_them(tmp_path: Path, damage: 
         assert found is not None
         path.symlink_to(found[0])
         assert await run.resume()
-        assert await run.result(timeout=60)
+        assert await run.result(timeout=120)

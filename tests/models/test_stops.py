@@ -53,7 +53,7 @@ async def test_a_stop_cuts_the_call_wherever_it_is(
     """No request after accepted but a new attempt's; at most 3 tokens; the provider sees the connection close."""
     place, seen = PLACES[where], list[Interruption | None]()
     model = api.model(client=api.client(sync=sync))
-    trials = TRIALS if not sync else 5
+    trials = TRIALS if not sync else min(TRIALS, 5)
     worst_tokens = 0
     async with Runtime(tmp_path / "runs.db", agents=[one := talker(model, seen)]) as runs:
         for trial in range(trials):
@@ -73,12 +73,12 @@ async def test_a_stop_cuts_the_call_wherever_it_is(
                 assert len(exchanges) == 1, "a request after accepted"
                 [said] = await run.transcript() or [None]
             elif verb == "redirect":
-                assert await run.result(timeout=30) == "Hi."
+                assert await run.result(timeout=120) == "Hi."
                 assert len(exchanges) == 2
                 assert "and be brief" in str(exchanges[1].body)
                 said, *_ = await run.transcript()
             else:
-                receipt = await run.settled(timeout=30)
+                receipt = await run.settled(timeout=120)
                 assert [f.outcome for f in receipt.in_flight] == ["aborted"]
                 assert receipt.calls_after_cancel == 0
                 assert receipt.residue == ()
@@ -91,7 +91,7 @@ async def test_a_stop_cuts_the_call_wherever_it_is(
             if verb == "pause":
                 api.server.will(says("Hi", "."))
                 assert await run.resume()
-                assert await run.result(timeout=30) == "Hi."
+                assert await run.result(timeout=120) == "Hi."
                 assert len(exchanges) == 2, "issued again exactly once"
                 assert seen[0] is None and seen[1] is not None
                 if place.speaks and said is not None:
@@ -113,9 +113,9 @@ async def test_the_receipt_says_what_came_and_when(api: Api, tmp_path: Path) -> 
         api.server.will(PLACES["in a silence"].answer)
         run = await runs.start(one, Talk())
         await at(PLACES["in a silence"], api.server.exchanges, run)
-        await eventually(lambda: _has_said(run, 5), timeout=30)  # the last byte has come; it is silent now
+        await eventually(lambda: _has_said(run, 5))  # the last byte has come; it is silent now
         await run.cancel()
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
     [flight] = receipt.in_flight
     assert flight.tokens > 0
     assert flight.estimated
@@ -132,7 +132,7 @@ async def test_rate_limits_and_broken_streams_are_tried_again_in_the_call(api: A
     )
     async with Runtime(tmp_path / "runs.db", agents=[one := talker(api.model(), [])]) as runs:
         run = await runs.start(one, Talk())
-        assert await run.result(timeout=60) == "All of it"
+        assert await run.result(timeout=120) == "All of it"
         waits = [event async for event in run.events() if event.type == "call_waits"]
         assert [wait.why.split(" (")[0] for wait in waits] == ["rate limited", "overloaded", "connection"]
         said = [(one.text, one.partial) for one in await run.transcript()]
@@ -156,12 +156,12 @@ async def test_what_cannot_go_on_holds_the_run_and_says_why(
         api.server.will(answer)
         run = await runs.start(one, Talk())
         with pytest.raises(RunHeld) as caught:
-            await run.result(timeout=30)
+            await run.result(timeout=120)
         assert words in str(caught.value) + caught.value.traceback
         assert len(api.server.exchanges) == 1
         api.server.will(says("Hi."))
         await run.resume()
-        assert await run.result(timeout=30) == "Hi."
+        assert await run.result(timeout=120) == "Hi."
 
 
 class Chat(BaseModel):
@@ -203,7 +203,7 @@ async def test_a_loop_of_ones_own_with_tools(api: Api, tmp_path: Path) -> None:
     )
     async with Runtime(tmp_path / "runs.db", agents=[own]) as runs:
         run = await runs.start(own, Chat())
-        assert await run.result(timeout=30) == "It rains."
+        assert await run.result(timeout=120) == "It rains."
     sent = str(api.server.last.body)
     assert 0 < sent.index("rain in Bergen") < sent.index("rain in Lima")
     assert "forecast" in sent
@@ -215,7 +215,7 @@ async def test_a_pause_in_a_flood_is_heard(api: Api, tmp_path: Path) -> None:
     model = api.model()
     async with Runtime(tmp_path / "runs.db", agents=[one := talker(model, [])]) as runs:
         run = await runs.start(one, Talk())
-        await eventually(run.transcript, timeout=30)
+        await eventually(run.transcript)
         assert await run.pause()
         await held(run, "user")
         exchange = api.server.last
@@ -229,7 +229,7 @@ async def test_the_wait_of_a_slow_stream_does_not_lose_what_was_said(api: Api, t
     async with Runtime(tmp_path / "runs.db", agents=[one := talker(api.model(), [])]) as runs:
         run = await runs.start(one, Talk())
         async with Runtime(tmp_path / "runs.db", drive=False) as others:
-            [said] = await eventually(others.handle(run.id).transcript, timeout=30)
+            [said] = await eventually(others.handle(run.id).transcript)
             assert (said.text, said.partial) == ("Once upon", True)
         await run.cancel()
 
@@ -248,7 +248,7 @@ async def test_a_sync_client_that_cannot_be_cut_is_named(api: Api, tmp_path: Pat
         run = await runs.start(one, Talk())
         await eventually(lambda: [t for t in threading.enumerate() if t.name == "standfast-model"])
         await run.cancel()
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         assert [flight.outcome for flight in receipt.in_flight] == ["still_running"]
         assert "test-model" in str(receipt.residue)
         released.set()

@@ -175,6 +175,7 @@ def test_an_unknown_api_is_refused() -> None:
         models.openai("m", api="completions")  # type: ignore[arg-type]
 
 
+@pytest.mark.more
 @SYNC
 async def test_ten_megabytes_stream_through(api: Api, sync: bool) -> None:
     size = 10_000_000 - 10_000_000 % 4096
@@ -287,6 +288,7 @@ for kind in ("whole", "whole", "left", "left"):  # another loop: another client
 """
 
 
+@pytest.mark.more
 def test_the_default_client_takes_the_environment_and_leaves_nothing_open(api: Api, tmp_path: Path) -> None:
     api.server._choose = lambda _: says("hello", "!")
     variables = {

@@ -108,7 +108,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step that is set back does not read what set it back",
         "run.py",
-        'or (nth == 0 and m.status == "pending" and m.when == "now")',
+        'or (first and m.status == "pending" and m.when == "now")',
         "or False",
         caught_by="frames",
         hint=1,
@@ -116,7 +116,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a cancelled run drops its thoughts in silence",
         "stops.py",
-        "give_up(row.doc.frames, done.by, why), []",
+        "give_up(row.doc.frames, done.by, why, way_back(done.route, done.by_token)), []",
         "list[Event](), []",
         caught_by="frames",
         hint=34,

@@ -7,6 +7,20 @@ from tests.mutants.mutants import Mutant
 CLAIM = "        if halted := halt_run(row, holding(tx, row), tx.now):\n"
 
 HALT_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a halt does not say with which token it was asked for",
+        "verbs/halting.py",
+        "route=str(route), by_token=token_of(route))",
+        "route=str(route))",
+        caught_by="what_is_done_later_keeps_its_token",
+    ),
+    Mutant(
+        "a resume that waited for a lift has lost its token",
+        "resuming.py",
+        "        by_token=ask.by_token,\n",
+        "",
+        caught_by="what_is_done_later_keeps_its_token",
+    ),
     Mutant("a claim ignores halts", "claiming.py", CLAIM, "        if False:\n", "a_halted_run_is_not_claimed"),
     Mutant(
         "a takeover ignores halts",
@@ -65,6 +79,27 @@ HALT_MUTANTS: tuple[Mutant, ...] = (
         'cleared = RESUME_CLEARS | {"waiting"}',
         'cleared = RESUME_CLEARS | {"waiting", "halted"}',
         hint=65,
+    ),
+    Mutant(
+        "live text is given with gaps",
+        "said_texts.py",
+        "if delta.offset == 0 or delta.offset <= ends.live or delta.offset <= ends.flushed < end:",
+        "if True:",
+        "live_text_has_no_gaps",
+    ),
+    Mutant(
+        "what somebody says is checked while others wait for the store",
+        "outside.py",
+        "            raise Unfinished(lambda: self._learn(key, work))\n",
+        "            self._learn(key, work)\n            outcome = self._known[key]\n",
+        "a_stop_goes_through_while_an_answer_is_checked",
+    ),
+    Mutant(
+        "a forgotten run is deleted in one transaction",
+        "stores/sqlite_evidence.py",
+        "return self._rows <= 0 or self._bytes <= 0 or time.monotonic() >= self._end",
+        "return False",
+        "forgetting_takes_short_transactions",
     ),
     Mutant(
         "a resume from before the halt is forgotten",

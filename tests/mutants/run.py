@@ -17,13 +17,14 @@ from tests.mutants.evidence_mutants import EVIDENCE_MUTANTS
 from tests.mutants.frame_mutants import FRAME_MUTANTS
 from tests.mutants.halt_mutants import HALT_MUTANTS
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.redirect_mutants import REDIRECT_MUTANTS
 from tests.races.replay import check
 
 import standfast
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
-ALL = (*MUTANTS, *FRAME_MUTANTS, *HALT_MUTANTS, *EVIDENCE_MUTANTS)
+ALL = (*MUTANTS, *FRAME_MUTANTS, *HALT_MUTANTS, *EVIDENCE_MUTANTS, *REDIRECT_MUTANTS)
 PLAYED: dict[str, Callable[[int], object]] = {"races": check, "frames": histories.check}
 
 

@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from tests.browser.serving import ROOT
 
+pytestmark = pytest.mark.more  # npm
+
 
 def test_the_page_passes_its_own_tests() -> None:
     if shutil.which("npm") is None or not (ROOT / "page" / "node_modules" / "vitest").exists():

@@ -10,6 +10,8 @@ from tests.programs.outside import Outside
 
 from standfast import Done, Happened, Log, NotHappened, Performed, Run, agent, child, idempotency_key, tool, use
 
+UNTIL_TOLD = -1.0  # seconds that a payment takes: until the test says so, by a "told" in the world outside
+
 
 @tool(effect="read")
 async def peek(run: str, n: int, seconds: float) -> int:
@@ -26,7 +28,9 @@ async def forget(p: Performed[str, None]) -> None:
 async def pay(run: str, n: int, seconds: float) -> str:
     """A write that nobody can check afterwards."""
     use(Outside).happen("began", run, idempotency_key())
-    await asyncio.sleep(seconds)
+    while seconds == UNTIL_TOLD and not use(Outside).count("told"):
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(max(0.0, seconds))
     use(Outside).happen("did", run, idempotency_key())
     return f"paid {n}"
 

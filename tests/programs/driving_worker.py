@@ -14,13 +14,14 @@ import os
 import signal
 import sqlite3
 import sys
+from contextlib import AsyncExitStack
 from typing import Any
 
 from pydantic_core import to_json
 from tests.programs.driven import AGENTS
 from tests.programs.outside import Outside
 
-from standfast import Runtime
+from standfast import Runtime, StoreBusy
 from standfast.stores.sqlite import connect_sqlite
 
 
@@ -54,7 +55,7 @@ async def answer(runs: Runtime, line: str) -> Any:
     if verb == "view":
         return json.loads(to_json(await runs.handle(run).view()))
     try:
-        return {"result": await runs.handle(run).result(timeout=60)}
+        return {"result": await runs.handle(run).result(timeout=120)}
     except Exception as error:  # noqa: BLE001 - the test looks at it
         return {"error": type(error).__name__, "message": str(error)}
 
@@ -63,7 +64,14 @@ async def main() -> None:
     store, world, *rest = sys.argv[1:]
     options: dict[str, Any] = json.loads(rest[0]) if rest else {}
     logging.basicConfig(level=logging.INFO)
-    async with Runtime(store, AGENTS, provide={Outside: Outside(world)}, connect=Freezing, **options) as runs:
+    options |= {"provide": {Outside: Outside(world)}, "connect": Freezing}
+    async with AsyncExitStack() as stack:
+        runs: Runtime | None = None
+        while runs is None:
+            try:
+                runs = await stack.enter_async_context(Runtime(store, AGENTS, **options))
+            except StoreBusy:
+                continue  # others write just now: it comes in when there is room
         print("ready", flush=True)
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):

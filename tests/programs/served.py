@@ -124,7 +124,7 @@ async def ask_note(run: Run[Order]) -> None:
 
 @shop.stage("Send the parcel")
 async def send_parcel(run: Run[Order]) -> None:
-    await run.call(send(run.state.item))
+    await run.call(send(run.state.item), why=run.instruction)
 
 
 writer = LLMAgent(

@@ -1,8 +1,12 @@
-"""A process that drives the agent `victim` until it is killed: python victim.py STORE KIND. Says "begun" on stdout."""
+"""A process that drives the agent `victim` until it is killed: python victim.py STORE KIND. Says "begun" on stdout.
+
+A step of the kind `blocks` keeps the event loop until there is a file STORE.free.
+"""
 
 import asyncio
 import sys
 import time
+from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -60,9 +64,8 @@ async def victim(run: Run[Kind]) -> None:
             await asyncio.sleep(120)
         case _:
             begun()
-            end = time.monotonic() + 4
-            while time.monotonic() < end:
-                pass
+            while not Path(f"{sys.argv[1]}.free").exists():
+                time.sleep(0.01)
     await run.call(another())
 
 

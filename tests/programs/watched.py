@@ -39,6 +39,7 @@ memo = Pipeline("memo", Memo)
 
 @memo.stage("Write a draft")
 async def write(run: Run[Memo]) -> None:
+    run.note(run.instruction)
     run.state.text = await run.call(draft("once upon a time"))
 
 

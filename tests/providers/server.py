@@ -206,15 +206,21 @@ class LoopbackProvider:
             task = asyncio.create_task(self._connection(reader, writer))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
+            task.add_done_callback(lambda _: writer.transport.abort())  # it may have been cancelled before it began
 
         server = await asyncio.start_server(connected, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
+        # asyncio connects whom it has accepted in a task of its own, which fails once the server is closed, and drops
+        # the socket: nobody more is accepted, then all are connected and sent away, then the server is closed
+        self._loop.remove_reader(server.sockets[0].fileno())
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tuple(tasks):
+                task.cancel()
+            await asyncio.wait(others)
+            await asyncio.sleep(0)  # a transport that was aborted is closed in the next turn
         server.close()
-        for task in tuple(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await server.wait_closed()
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -18,33 +18,33 @@ async def test_an_irreversible_call_asks_first_and_names_itself() -> None:
         assert world.sent == []
         assert isinstance(await run.resume(), Refused)
         assert await run.approve(need.call)
-        assert await run.result(timeout=10) == "sent to ann"
+        assert await run.result(timeout=120) == "sent to ann"
 
 
 async def test_an_irreversible_call_told_otherwise_does_not_ask() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(quiet, Note())
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert world.sent == [("ann", "")]
 
 
 async def test_a_rule_on_the_arguments_decides_and_words_the_question() -> None:
     async with a_world() as (runs, world):
         small = await runs.start(spender, Note(amount=5))
-        assert await small.result(timeout=10) == "paid 5"
+        assert await small.result(timeout=120) == "paid 5"
         big = await runs.start(spender, Note(amount=50))
         (need,) = (await held(big, "asks")).needs
         assert need.text == "Really pay 50?", "the question as it was given"
         assert need.about == 'spend_money({"amount":50})' and need.about in need.words
         assert world.paid == [5]
         await big.approve(need.call)
-        assert await big.result(timeout=10) == "paid 50"
+        assert await big.result(timeout=120) == "paid 50"
 
 
 async def test_a_rule_may_take_the_arguments_as_one() -> None:
     async with a_world() as (runs, _):
         small = await runs.start(dict_spender, Note(amount=5))
-        assert await small.result(timeout=10) == "paid 5"
+        assert await small.result(timeout=120) == "paid 5"
         big = await runs.start(dict_spender, Note(amount=50))
         await held(big, "asks")
 
@@ -54,7 +54,7 @@ async def test_approve_with_changed_arguments_performs_those() -> None:
         run = await runs.start(sender, Note())
         (need,) = (await held(run, "asks")).needs
         assert await run.approve(need.call, {"to": "bob"}, by="eve")
-        assert await run.result(timeout=10) == "sent to bob"
+        assert await run.result(timeout=120) == "sent to bob"
         assert world.sent == [("bob", "hello")]
 
 
@@ -74,7 +74,7 @@ async def test_deny_raises_in_the_step_and_the_call_is_not_executed() -> None:
         run = await runs.start(sender, Note())
         (need,) = (await held(run, "asks")).needs
         assert await run.deny(need.call, "not to her")
-        assert "not to her" in await run.result(timeout=10)
+        assert "not to her" in await run.result(timeout=120)
         assert world.sent == []
         assert world.paid == []
 
@@ -86,7 +86,7 @@ async def test_every_choice_of_an_approval_can_be_sent_back_as_it_is(label: str)
         (need,) = (await held(run, "asks")).needs
         choice = next(c for c in need.choices if isinstance(c, Choice) and c.label == label)
         assert await run.choose(need, choice, by="ann")
-        result = await run.result(timeout=10)
+        result = await run.result(timeout=120)
         assert (result == "sent to ann") is (world.sent == [("ann", "hello")])
         assert result.startswith("not executed") is (label == "refuse it")
 
@@ -97,7 +97,7 @@ async def test_an_approval_is_asked_once_and_answered_once() -> None:
         (need,) = (await held(run, "asks")).needs
         assert await run.approve(need.call)
         assert isinstance(await run.deny(need.call, "too late"), Refused)
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert len(world.sent) == 1
 
 
@@ -110,7 +110,7 @@ async def test_an_approval_survives_a_crash_before_the_call_begins() -> None:
         await runs.crash()
         await held(run, "user")
         await run.resume()
-        assert await run.result(timeout=10) == "paid 40"
+        assert await run.result(timeout=120) == "paid 40"
         assert world.keys == [need.call]
 
 
@@ -125,7 +125,7 @@ async def test_changed_arguments_stay_when_a_doubt_is_resolved_as_not_happened()
         (doubt,) = (await held(run, "in_doubt")).needs
         assert "40" in doubt.text
         assert await run.resolve(doubt.call, NotHappened())
-        assert await run.result(timeout=10) == "paid 40"
+        assert await run.result(timeout=120) == "paid 40"
         assert world.paid == [40, 40]
 
 
@@ -139,7 +139,7 @@ async def test_pausing_keeps_the_question_and_the_answer_waits_for_resume() -> N
         await held(run, "user")
         assert world.sent == []
         await run.resume()
-        assert await run.result(timeout=10) == "sent to ann"
+        assert await run.result(timeout=120) == "sent to ann"
 
 
 async def test_cancel_withdraws_the_question() -> None:

@@ -34,7 +34,7 @@ async def test_a_write_recorded_before_a_crash_is_not_repeated() -> None:
         run = await runs.start(payer, Note())
         await runs.until(run, call="pay", point="recorded")
         await runs.crash()
-        assert await run.result(timeout=10) == "paid 5"
+        assert await run.result(timeout=120) == "paid 5"
         assert world.paid == [5]
 
 
@@ -44,7 +44,7 @@ async def test_an_idempotent_call_is_repeated_with_the_same_key(point: Point) ->
         run = await runs.start(payer, Note(to="eve"))
         await runs.until(run, call="pay_idempotent", point=point)
         await runs.crash()
-        assert await run.result(timeout=10) == "paid 5"
+        assert await run.result(timeout=120) == "paid 5"
         assert len(set(world.keys)) == 1
         assert len(world.paid) == (1 if point == "admitted" else 2)
 
@@ -56,7 +56,7 @@ async def test_happened_goes_on_with_the_result_given() -> None:
         await runs.crash()
         (need,) = (await held(run, "in_doubt")).needs
         assert await run.resolve(need.call, Happened("paid, says the bank"), by="ann")
-        assert await run.result(timeout=10) == "paid, says the bank"
+        assert await run.result(timeout=120) == "paid, says the bank"
         assert world.paid == [5]
 
 
@@ -78,7 +78,7 @@ async def test_not_happened_issues_the_call_with_the_same_key() -> None:
         await runs.crash()
         (need,) = (await held(run, "in_doubt")).needs
         assert await run.resolve(need.call, NotHappened())
-        assert await run.result(timeout=10) == "paid 5"
+        assert await run.result(timeout=120) == "paid 5"
         assert world.keys == [need.call, need.call]
 
 
@@ -91,7 +91,7 @@ async def test_every_choice_of_a_doubt_can_be_sent_back_as_it_is() -> None:
         kinds = {type(choice) for choice in need.choices}
         assert kinds == {Happened, NotHappened, CheckAgain}
         assert await run.choose(need, next(c for c in need.choices if isinstance(c, NotHappened)))
-        assert await run.result(timeout=10) == "paid 5"
+        assert await run.result(timeout=120) == "paid 5"
 
 
 async def test_a_probe_that_says_happened_settles_the_doubt() -> None:
@@ -100,7 +100,7 @@ async def test_a_probe_that_says_happened_settles_the_doubt() -> None:
         run = await runs.start(payer, Note(to="bob"))
         await runs.until(run, call="pay_probed", point="performed")
         await runs.crash()
-        assert await run.result(timeout=10) == "found it"
+        assert await run.result(timeout=120) == "found it"
         assert world.paid == [5]
         (seen,) = world.probed
         assert (seen.key, seen.args, seen.result) == (world.keys[0], {"amount": 5}, None)
@@ -112,7 +112,7 @@ async def test_a_probe_that_says_not_happened_lets_the_call_be_issued_with_its_k
         run = await runs.start(payer, Note(to="bob"))
         await runs.until(run, call="pay_probed", point="performed")
         await runs.crash()
-        assert await run.result(timeout=10) == "paid 5"
+        assert await run.result(timeout=120) == "paid 5"
         assert len(world.keys) == 2 and len(set(world.keys)) == 1
 
 
@@ -154,13 +154,13 @@ async def test_check_again_asks_the_probe_again() -> None:
         assert len(world.probed) == 2
         world.probe = lambda: Happened("at last")
         assert await run.resolve(need.call, CheckAgain())
-        assert await run.result(timeout=10) == "at last"
+        assert await run.result(timeout=120) == "at last"
 
 
 async def test_resolving_what_is_not_in_doubt_is_refused() -> None:
     async with a_world() as (runs, _):
         run = await runs.start(payer, Note())
-        assert await run.result(timeout=10) == "paid 5"
+        assert await run.result(timeout=120) == "paid 5"
         assert isinstance(await run.resolve("pay-none", NotHappened()), Refused | TooLate)
 
 
@@ -177,7 +177,7 @@ async def test_a_doubt_settled_while_a_person_holds_the_run_does_not_start_it() 
         assert isinstance(again, Refused)
         assert again.why == f"call {need.call!r} has finished: nothing about it is in doubt"
         await run.resume()
-        assert await run.result(timeout=10) == "yes"
+        assert await run.result(timeout=120) == "yes"
         assert world.paid == [5]
 
 

@@ -54,5 +54,5 @@ async def test_each_can_be_answered_from_a_process_without_the_code_after_a_kill
         with a_shop(tmp_path):
             (need,) = (await held(run, "in_doubt")).needs
             assert await run.resolve(need.call, Happened("paid 40"), by="ann")
-            assert await run.result(timeout=20) == "large: paid 40"
+            assert await run.result(timeout=120) == "large: paid 40"
     assert world.read_text() == "40\n40\n"

@@ -37,6 +37,7 @@ class World:
         self.probe: Callable[[], Any] = lambda: None
         self.probed: list[Performed[Any, Any]] = []
         self.open = asyncio.Event()
+        self.late = asyncio.Event()
 
 
 class Note(BaseModel):
@@ -97,6 +98,12 @@ async def look(name: str) -> str:
     return f"saw {name}"
 
 
+@tool(effect="read")
+async def look_late() -> str:
+    await use(World).late.wait()
+    return "saw it late"
+
+
 @agent("payer", tools=[pay, pay_probed, pay_idempotent])
 async def payer(run: Run[Note]) -> Done[str]:
     tools = {"ann": pay, "bob": pay_probed, "eve": pay_idempotent}
@@ -151,7 +158,21 @@ async def juggler(run: Run[Note]) -> Done[str]:
     return Done(", ".join(a.message if isinstance(a, CallFailed) else a for a in answers))
 
 
-AGENTS = [payer, sender, spender, dict_spender, quiet, asker, patient, juggler]
+@agent("busy")
+async def busy(run: Run[Note]) -> Done[str]:
+    """A question beside reads and a write, one after the other."""
+
+    async def work() -> str:
+        await run.call(look("a"))
+        paid = await run.call(pay(run.state.amount))
+        await run.call(look_late())
+        return paid
+
+    answer, paid = await asyncio.gather(run.call(ask("Go?", ["yes", "no"])), work())
+    return Done(f"{answer}, {paid}")
+
+
+AGENTS = [payer, sender, spender, dict_spender, quiet, asker, patient, juggler, busy]
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ import random
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,12 +28,13 @@ from tests.races.world import Process, World
 from tests.races.zoo import AGENTS
 
 from standfast import Runtime, clock, control_thread, driving, leases, runtime
-from standfast.abc import Point, Tx
+from standfast.abc import Point, Tx, Use
 from standfast.bodies import looking
 from standfast.drivers import local
 from standfast.errors import Fenced
 from standfast.leases import Others
 from standfast.stores import group
+from standfast.unwritten import Unwritten
 
 T = TypeVar("T")
 LEASE = 10.0
@@ -145,9 +146,9 @@ class LoopControl(control_thread.ControlThread):
         self.hooks.put(do)
         return future
 
-    def carry_out(self, act: Callable[[Tx], T]) -> Future[T]:
+    def carry_out(self, act: Callable[[Tx], T], use: Use = "ordinary", stop: Unwritten[T] | None = None) -> Future[T]:
         def alone() -> T:
-            result = self._store.write(act)
+            result = self._store.write(act, use)
             self.read_signals()
             return result
 
@@ -169,6 +170,18 @@ class LoopControl(control_thread.ControlThread):
         if not self.frozen:
             self._tick()
         asyncio.get_running_loop().call_later(1.0, self._every_tick, context=contextvars.Context())
+
+
+class AtOnce(Executor):
+    """A thread would live in real time."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        done = Future[T]()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+            done.set_exception(error)
+        return done
 
 
 class SeededIds:
@@ -224,7 +237,7 @@ class Node(Runtime):
             await asyncio.sleep(self._rng.choice((0.0, 0.001, 0.02, 0.4)))
         await self._thaw.wait()
 
-    async def control(self, act: Callable[[Tx], T]) -> T:
+    async def control(self, act: Callable[[Tx], T], use: Use = "ordinary", stop: Unwritten[T] | None = None) -> T:
         """As Runtime; the world notes when the verb was decided."""
 
         def noted(tx: Tx) -> T:
@@ -232,7 +245,7 @@ class Node(Runtime):
             self.process.world.note("answer", "", data=answer)
             return answer
 
-        return await super().control(noted)
+        return await super().control(noted, use, stop)
 
     async def crash(self) -> None:
         """As kill -9, and a new process in its place."""
@@ -317,6 +330,7 @@ def _stand_ins(loop: VirtualLoop, hooks: Hooks) -> Iterator[None]:
     )
     with (
         mock.patch.object(runtime, "ControlThread", control),
+        mock.patch.object(runtime, "ThreadPoolExecutor", lambda *_: AtOnce()),
         mock.patch.object(clock, "time", time),
         mock.patch.object(leases, "time", time),
         mock.patch.object(

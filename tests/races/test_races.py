@@ -1,32 +1,23 @@
-"""Interleavings of every verb with steps, crashes, takeovers and freezes: 2,000 seeds, 100,000 in a soak.
+"""Interleavings of every verb with steps, crashes, takeovers and freezes.
 
 Each seed tells its own story (chaos.py) and is held to every promise (oracle.py): R2-R12, R15, R28.
 """
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from tests.races.replay import check
+from tests.trials import trials
 
-SEEDS_A_TEST = 50
-SEEDS = 2_000
-SOAK_SEEDS = 100_000
+SEEDS_A_TEST = trials(25, 50, 1_000)
+SEEDS = trials(100, 2_000, 100_000)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)  # it gives way to others, see tests/parts.py
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_A_TEST))
 def test_every_promise_holds_whatever_comes_between(first: int) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
-        check(seed)
-
-
-@pytest.mark.soak
-@pytest.mark.skipif("STANDFAST_SOAK" not in os.environ, reason="make soak")
-@pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, 1_000))
-def test_every_promise_holds_over_many_more_seeds(first: int) -> None:
-    for seed in range(first, min(first + 1_000, SOAK_SEEDS)):
         check(seed)
 
 

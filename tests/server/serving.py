@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from tests.helpers import pauses
 from websockets.sync.client import ClientConnection, connect
 
 ROOT = Path(__file__).parents[2]
@@ -24,22 +25,27 @@ LONG = 60.0  # a hang guard, not an expectation
 def eventually(look: Callable[[], Any], timeout: float = LONG) -> Any:
     """The first truthy value of `look()`."""
     end = time.monotonic() + timeout
-    while True:
+    for pause in pauses():
         found = look()
         if found:
             return found
         assert time.monotonic() < end, "not so in time"
-        time.sleep(0.02)
+        time.sleep(pause)
+    raise AssertionError
 
 
 class Server:
     """`standfast serve` as an operator starts it."""
 
     def __init__(
-        self, folder: Path, *options: str, agents: tuple[str, ...] = ("tests.programs.served:AGENTS",)
+        self,
+        folder: Path,
+        *options: str,
+        agents: tuple[str, ...] = ("tests.programs.served:AGENTS",),
+        store: Path | None = None,
     ) -> None:
         self.folder = folder
-        self.store = folder / "runs.db"
+        self.store = store or folder / "runs.db"
         self.log = folder / "server.log"
         environment = dict(os.environ)
         if "--token" in options:  # a server takes it from its environment: every process reads command lines

@@ -101,17 +101,101 @@ def test_questions_are_interrupts_that_the_next_run_of_the_thread_answers(server
     name = thread()
     told = stream(server, "/agui/shop", asked(name, state={"item": "cup"}))
     (interrupt,) = told[-1].outcome.interrupts
-    assert (told[-1].outcome.type, interrupt.reason, interrupt.message) == ("interrupt", "question", "Which note?")
+    assert (told[-1].outcome.type, interrupt.reason, interrupt.message) == (
+        "interrupt",
+        "input_required",
+        "Which note?",
+    )
     assert interrupt.response_schema == {"enum": ["gift", "none"]}
     entry = {"interruptId": interrupt.id, "status": "resolved", "payload": "gift"}
     told = stream(server, "/agui/shop", asked(name, resume=[entry]))
     (interrupt,) = told[-1].outcome.interrupts
-    assert interrupt.reason == "approval"
-    entry = {"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True, "args": {"item": "pot"}}}
+    assert interrupt.reason == "tool_call"
+    payload = {"approved": True, "editedArgs": {"item": "pot"}}
+    entry = {"interruptId": interrupt.id, "status": "resolved", "payload": payload}
     body = asked(name, resume=[entry])
     told = stream(server, "/agui/shop", body)
     assert told[-1].outcome.type == "success"
     assert [event.content for event in told if event.type.value == "TOOL_CALL_RESULT"] == ["sent pot"]
+
+
+def to_approve(server: Server, name: str) -> Any:
+    """The interrupt of a run that waits for an approval, and what was told before it."""
+    told = stream(server, "/agui/shop", asked(name, state={"item": "cup"}))
+    entry = {"interruptId": told[-1].outcome.interrupts[0].id, "status": "resolved", "payload": "gift"}
+    return stream(server, "/agui/shop", asked(name, resume=[entry]))
+
+
+def sent_by(told: list[Any]) -> list[str]:
+    return [event.content for event in told if event.type.value == "TOOL_CALL_RESULT"]
+
+
+def test_an_approval_with_edited_arguments_performs_these_and_no_others(server: Server) -> None:
+    """As the protocol has it: `approved` and `editedArgs` (R14, R36)."""
+    name = thread()
+    told = to_approve(server, name)
+    (interrupt,) = told[-1].outcome.interrupts
+    schema = interrupt.response_schema
+    assert set(schema["properties"]) == {"approved", "editedArgs", "reason"}
+    assert schema["additionalProperties"] is False
+    assert "item" in schema["properties"]["editedArgs"]["properties"]
+    payload = {"approved": True, "editedArgs": {"item": "pot"}}
+    entry = {"interruptId": interrupt.id, "status": "resolved", "payload": payload}
+    assert sent_by(stream(server, "/agui/shop", asked(name, resume=[entry]))) == ["sent pot"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"payload": {"approved": True, "edited_args": {"item": "pot"}}}, "edited_args"),
+        ({"payload": {"approved": True, "editedargs": {"item": "pot"}}}, "editedargs"),
+        ({"payload": {"approved": True, "item": "pot"}}, "item"),
+        ({"payload": {"approved": True}, "editedArgs": {"item": "pot"}}, "editedArgs"),
+        ({"payload": {"approved": True, "args": {"item": "a"}, "editedArgs": {"item": "b"}}}, "'args' is not known"),
+        ({"payload": {"approved": True, "args": {"item": "pot"}}}, "'args' is not known"),
+        ({"payload": {"approved": True, "editedArgs": "pot"}}, "editedArgs"),
+        ({"payload": {"approved": True, "editedArgs": {"item": 5}}}, "item"),
+        ({"payload": {"approved": True, "editedArgs": {"thing": "pot"}}}, "thing"),
+        ({"payload": {"approved": True, "reason": 5}}, "reason"),
+    ],
+    ids=lambda given: json.dumps(given) if isinstance(given, dict) else "",
+)
+def test_an_approval_that_cannot_be_followed_to_the_letter_performs_nothing(
+    server: Server, entry: dict[str, Any], said: str
+) -> None:
+    """What is not understood is refused, not left out: the arguments would be others than the person saw (R14)."""
+    name = thread()
+    (interrupt,) = to_approve(server, name)[-1].outcome.interrupts
+    body = asked(name)
+    body["resume"] = [{"interruptId": interrupt.id, "status": "resolved", **entry}]
+    refused = server.post("/agui/shop", body, status=422)
+    assert said in json.dumps(refused)
+    entry = {"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}
+    assert sent_by(stream(server, "/agui/shop", asked(name, resume=[entry]))) == ["sent cup"]
+
+
+def test_every_interrupt_has_a_reason_of_the_protocol_and_the_conversation_before_it(server: Server) -> None:
+    """MESSAGES_SNAPSHOT before an interrupt, STATE_SNAPSHOT too: what the client sent, and what it was told (R36)."""
+    name = thread()
+    body = asked(name, text="a cup, please", state={"item": "cup"})
+    told = stream(server, "/agui/shop", body)
+    assert [event.type.value for event in told[-3:]] == ["STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert [message.id for message in told[-2].messages] == [body["messages"][0]["id"]]
+    (question,) = told[-1].outcome.interrupts
+    entry = {"interruptId": question.id, "status": "resolved", "payload": "gift"}
+    again = asked(name, resume=[entry])
+    again["messages"] = json.loads(told[-2].model_dump_json(by_alias=True, exclude_none=True))["messages"]
+    told = stream(server, "/agui/shop", again)
+    (approval,) = told[-1].outcome.interrupts
+    first, call = told[-2].messages[0], told[-2].messages[-1]
+    assert first.content == "a cup, please"
+    assert [one.id for one in call.tool_calls] == [approval.tool_call_id]
+    assert json.loads(call.tool_calls[0].function.arguments)["item"] == "cup"
+    assert (question.reason, approval.reason) == ("input_required", "tool_call")
+    assert question.metadata["standfast.kind"] == "question"
+    entry = {"interruptId": approval.id, "status": "resolved", "payload": {"approved": True}}
+    told = stream(server, "/agui/shop", asked(name, resume=[entry]))
+    assert "MESSAGES_SNAPSHOT" not in [event.type.value for event in told], "it has ended: nothing is to be repaired"
 
 
 def test_an_approval_that_is_cancelled_is_denied(server: Server) -> None:
@@ -121,7 +205,7 @@ def test_an_approval_that_is_cancelled_is_denied(server: Server) -> None:
     told = stream(server, "/agui/shop", asked(name, resume=[entry]))
     entry = {"interruptId": told[-1].outcome.interrupts[0].id, "status": "cancelled"}
     told = stream(server, "/agui/shop", asked(name, resume=[entry]))
-    assert "error" in [interrupt.reason for interrupt in told[-1].outcome.interrupts]
+    assert "error" in [interrupt.id for interrupt in told[-1].outcome.interrupts]
     refused = server.post("/agui/shop", asked(name, resume=[entry]), status=409)
     assert "does not wait" in refused["detail"]
 
@@ -151,7 +235,7 @@ def test_what_is_no_clear_yes_approves_nothing(server: Server, payload: Any) -> 
     assert "unclear" in refused["detail"]
     entry["payload"] = False
     told = stream(server, "/agui/shop", asked(name, resume=[entry]))
-    assert "error" in [interrupt.reason for interrupt in told[-1].outcome.interrupts]
+    assert "error" in [interrupt.id for interrupt in told[-1].outcome.interrupts]
     assert [event for event in told if event.type.value == "TOOL_CALL_RESULT" and "sent" in event.content] == []
 
 
@@ -183,7 +267,7 @@ def test_a_stop_in_the_midst_is_an_outcome_never_an_error(server: Server, verb: 
     end = told[-1]
     assert end.type.value == "RUN_FINISHED"
     if verb == "pause":
-        assert [(one.id, one.reason) for one in end.outcome.interrupts] == [("user", "user")]
+        assert [(one.id, one.reason) for one in end.outcome.interrupts] == [("user", "confirmation")]
         entry = {"interruptId": "user", "status": "resolved"}
         again = asked(body["threadId"], resume=[entry])
         reader = threading.Thread(target=lambda: done.append(stream(server, "/agui/counter", again)))

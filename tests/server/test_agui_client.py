@@ -11,6 +11,8 @@ import pytest
 from tests.server.official import OfficialClient, Told
 from tests.server.serving import Server, eventually
 
+pytestmark = pytest.mark.more  # npm: the official client
+
 STORY = "Once upon a time there was a run that could be stopped."
 
 
@@ -91,7 +93,7 @@ def test_a_pause_is_an_open_interrupt_and_the_client_resumes_it(
     under_way(server, run)
     server.post(f"/api/runs/{run}/pause", {"reason": "wait"})
     told = sound(client.told(), "interrupt")
-    assert [(one["id"], one["reason"]) for one in told.interrupts] == [("user", "user")]
+    assert [(one["id"], one["reason"]) for one in told.interrupts] == [("user", "confirmation")]
     assert server.view(run)["status"] == "paused"
     assert told.state["at"] >= 1
 
@@ -184,11 +186,11 @@ def test_questions_and_approvals_are_answered_through_the_client(
     client = front_end("/agui/shop", {"item": "cup"})
     told = sound(client.run(name("a")), "interrupt")
     (question,) = told.interrupts
-    assert (question["reason"], question["message"]) == ("question", "Which note?")
+    assert (question["reason"], question["message"]) == ("input_required", "Which note?")
     answer = {question["id"]: {"status": "resolved", "payload": "gift"}}
     told = sound(client.run(name("a"), responses=answer), "interrupt")
     (approval,) = told.interrupts
-    assert approval["reason"] == "approval"
+    assert approval["reason"] == "tool_call"
     shown = [call["id"] for one in told.messages for call in one.get("toolCalls", ())]
     assert approval["toolCallId"] in shown, "what is to be approved is in the conversation"
     yes = {approval["id"]: {"status": "resolved", "payload": {"approved": True}}}

@@ -6,6 +6,7 @@ from typing import Any
 
 from standfast.events import TextDelta
 from standfast.server.agui_events import MOST_EARLY, MOST_ENDED, Known, Saying
+from standfast.server.agui_messages import LONGEST_SNAPSHOT, Conversation
 
 
 def started(call: str, attempt: int = 1) -> dict[str, Any]:
@@ -64,3 +65,32 @@ def test_a_long_stream_keeps_nothing_of_what_is_over() -> None:
     kept = {name: value for name, value in vars(saying).items() if hasattr(value, "__len__")}
     assert {name: len(value) for name, value in kept.items() if len(value) > max(MOST_ENDED, MOST_EARLY)} == {}
     assert len(kept["_speech"]) <= 1
+
+
+def test_a_conversation_is_said_again_up_to_its_limit_and_not_beyond() -> None:
+    """R36, R38"""
+    sent = {"id": "u", "role": "user", "content": "Go on."}
+    talk = Conversation([sent])
+    talk.heard({"type": "TEXT_MESSAGE_START", "messageId": "a", "role": "assistant"})
+    room = LONGEST_SNAPSHOT - len("Go on.")
+    for text in ("x" * (room - 1), "y"):
+        talk.heard({"type": "TEXT_MESSAGE_CONTENT", "messageId": "a", "delta": text})
+    (line,) = talk.snapshot()
+    assert line["messages"][0] == sent
+    assert line["messages"][1] == {"id": "a", "role": "assistant", "content": "x" * (room - 1) + "y"}
+    talk.heard({"type": "TEXT_MESSAGE_CONTENT", "messageId": "a", "delta": "z"})
+    assert talk.snapshot() == []
+
+
+def test_a_conversation_keeps_what_the_client_sent_as_it_was_and_adds_to_a_text_that_goes_on() -> None:
+    picture = {"id": "p", "role": "user", "content": [{"type": "binary", "mimeType": "image/png", "data": "AA=="}]}
+    begun = {"id": "a", "role": "assistant", "content": "Once"}
+    asked = {"id": "c", "role": "assistant", "toolCalls": [{"id": "c", "type": "function", "function": {}}]}
+    talk = Conversation([picture, begun, asked])
+    talk.heard({"type": "TEXT_MESSAGE_START", "messageId": "a", "role": "assistant"})
+    talk.heard({"type": "TEXT_MESSAGE_CONTENT", "messageId": "a", "delta": " upon"})
+    result = {"type": "TOOL_CALL_RESULT", "messageId": "c.result", "toolCallId": "c", "content": "ok", "role": "tool"}
+    talk.heard(result)
+    (line,) = talk.snapshot()
+    told = {"id": "c.result", "role": "tool", "toolCallId": "c", "content": "ok"}
+    assert line["messages"] == [picture, {**begun, "content": "Once upon"}, asked, told]

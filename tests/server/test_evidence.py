@@ -177,6 +177,7 @@ def test_a_server_is_not_started_for_a_recipient_that_is_none(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.more
 def test_what_had_been_handed_to_a_client_is_in_the_bundle_and_its_report(seller: Server, tmp_path: Path) -> None:
     run = str(seller.post("/api/runs", {"agent": "seller", "state": {"task": "sell"}, "id": "seen"}, status=201)["id"])
     with seller.socket() as page:
@@ -195,3 +196,44 @@ def test_what_had_been_handed_to_a_client_is_in_the_bundle_and_its_report(seller
     assert b"What had been handed to whom" in parts["report.html"]
     assert b"last byte to" in parts["report.html"]
     assert b"last byte from the provider" in parts["report.html"]
+
+
+def test_who_acted_with_a_token_is_on_record_and_shown_as_known_by_it(seller: Server, tmp_path: Path) -> None:
+    """R31: the server's own token and a token of the store; the record has which, the report says that it was one."""
+    run = str(seller.post("/api/runs", {"agent": "seller", "state": {"task": "sell"}, "id": "known"}, status=201)["id"])
+    eventually(lambda: any(one["text"] for one in seller.get(f"/api/runs/{run}/transcript")["transcript"]))
+    guest = token(seller, "view", "cancel", run=run)
+    assert guest.status("POST", f"/api/runs/{run}/cancel", {"reason": "enough"}) == 200
+    seller.until(run, "cancelled")
+    (stop,) = seller.get(f"/api/runs/{run}/stops")["stops"]
+    assert stop["by_token"] == guest.id
+    made = [one for one in seller.get("/api/house", params={"limit": 1000})["events"] if one["type"] == "token_made"]
+    assert made[-1]["by_token"] == "server"
+    halt = seller.post("/api/halts", {"agent": "nobody", "reason": "x"}, status=201)
+    seller.post(f"/api/halts/{halt['id']}/lift", {})
+    house = seller.get("/api/house", params={"limit": 1000})["events"]
+    assert {one["by_token"] for one in house if one["type"] in ("halt_set", "halt_lifted")} == {"server"}
+    (tmp_path / "b.zip").write_bytes(seller.http.post(f"/api/runs/{run}/evidence", json={}).content)
+    page = parts_of(tmp_path / "b.zip")["report.html"].decode()
+    assert f"Asked: <b>{stop['by']} (by their token)</b>" in page
+
+
+def test_a_halt_asked_for_with_a_token_is_known_by_it_everywhere(seller: Server, tmp_path: Path) -> None:
+    """R13, R31: in the run's own record, in what it waits for, in its stops, its receipt and the report."""
+    run = str(seller.post("/api/runs", {"agent": "seller", "state": {"task": "sell"}, "id": "held"}, status=201)["id"])
+    eventually(lambda: any(one["text"] for one in seller.get(f"/api/runs/{run}/transcript")["transcript"]))
+    halt = seller.post("/api/halts", {"agent": "seller", "reason": "leak"}, status=201)
+    try:
+        view = seller.until(run, "paused")
+        assert halt["by_token"] == "server"
+        assert view["waiting_for"] == f"halted: leak (by {halt['by']})"
+        (stop,) = seller.get(f"/api/runs/{run}/stops")["stops"]
+        assert (stop["verb"], stop["by_token"]) == ("halt", "server")
+        assert seller.get(f"/api/runs/{run}/receipt")["by_token"] == "server"
+        (tmp_path / "b.zip").write_bytes(seller.http.post(f"/api/runs/{run}/evidence", json={}).content)
+        page = parts_of(tmp_path / "b.zip")["report.html"].decode()
+        assert f"Asked: <b>{stop['by']} (by their token)</b>" in page
+        assert f"claimed by {stop['by']}" not in page
+    finally:
+        seller.post(f"/api/halts/{halt['id']}/lift", {})
+        seller.post(f"/api/runs/{run}/cancel")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import shutil
 import stat
@@ -11,19 +12,22 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import Mount, Route, WebSocketRoute
 from tests.server.serving import LONG, ROOT, Server
 from websockets.exceptions import InvalidStatus
 
 from standfast import Runtime
 from standfast.errors import Misuse
+from standfast.rates import GUESSES
 from standfast.server import Actor, Rules, control_app
+from standfast.server.guard import PROBES, STALE, network_of
 from standfast.server.serving import Settings, check
+from standfast.server.sessions import Sessions
 
 LOGIN = {"/login", "/login.js", "/login.css"}
 
@@ -72,6 +76,9 @@ async def test_every_route_refuses_whoever_has_no_credentials(
             assert refused.value.response.status_code == 401
             continue
         answer = stranger.request(method, path, json={"token": "wrong"} if method == "POST" else None)
+        if path in PROBES:
+            assert answer.status_code in (200, 503)
+            continue
         assert answer.status_code == 401, (method, path, answer.status_code)
         page = stranger.request(method, path, headers={"Accept": "text/html", "Content-Type": "application/json"})
         assert page.status_code in (401, 303, 422), (method, path, page.status_code)
@@ -113,6 +120,7 @@ def test_a_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_u
         assert old.get("/api/me").status_code == 401, "a cookie is worth nothing after logging out"
 
 
+@pytest.mark.more
 def test_another_token_of_the_server_ends_what_was_logged_in_with_the_old_one(serve: Any) -> None:
     first = serve("--token", "the-first-token-of-this-server").ready()
     cookie = first.http.post("/api/session", json={"token": first.token}).headers["set-cookie"].partition(";")[0]
@@ -126,6 +134,7 @@ def test_another_token_of_the_server_ends_what_was_logged_in_with_the_old_one(se
     assert seen == [200, 401]
 
 
+@pytest.mark.more
 def test_a_token_file_that_others_can_read_is_taken_with_a_warning(serve: Any, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("the-token-of-this-server")
@@ -291,12 +300,13 @@ def test_a_token_that_is_no_secret_is_refused(tmp_path: Path, name: str) -> None
     assert (ended.returncode, "16 characters" in ended.stderr) == (1, True)
 
 
+@pytest.mark.more
 def test_an_explicit_flag_lets_it(serve: Any) -> None:
     server = serve("--host", "0.0.0.0", "--insecure-bind", agents=())
     port = server.url.rpartition(":")[2]
     headers = {"Authorization": f"Bearer {server.token}"}
     assert httpx2.get(f"http://127.0.0.1:{port}/healthz", headers=headers, timeout=LONG).status_code == 200
-    assert httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=LONG).status_code == 401
+    assert httpx2.get(f"http://127.0.0.1:{port}/api/me", timeout=LONG).status_code == 401
 
 
 def test_an_actor_can_do_only_what_it_has_the_right_to() -> None:
@@ -312,6 +322,7 @@ def test_an_actor_can_do_only_what_it_has_the_right_to() -> None:
     assert may(Actor("bob", frozenset({"*"}), frozenset({"r2"})), "pause", "r2")
 
 
+@pytest.mark.more
 def test_pages_of_an_origin_that_was_allowed_can_ask_with_a_token(serve: Any) -> None:
     theirs = "https://app.example"
     server = serve("--allow-origin", theirs, agents=())
@@ -330,6 +341,7 @@ def test_pages_of_an_origin_that_was_allowed_can_ask_with_a_token(serve: Any) ->
         assert "access-control-allow-origin" not in page.get("/api/runs", headers={**other, **token}).headers
 
 
+@pytest.mark.more
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_beyond_this_machine_it_speaks_tls(serve: Any, tmp_path: Path) -> None:
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
@@ -358,3 +370,113 @@ def test_a_token_that_no_header_can_carry_is_refused(field: str, odd: str) -> No
     check(replace(settings, **{field: "x" * 4096}))
     with pytest.raises(Misuse, match=r"TOKEN|token"):
         check(replace(settings, **{field: odd}))
+
+
+def test_a_probe_without_a_token_is_told_yes_or_no_and_nothing_else(server: Server, stranger: httpx2.Client) -> None:
+    """R34: what an orchestrator asks with; who works on what is for those who may know."""
+    server.ready()
+    assert stranger.get("/healthz").json() == {"ok": True}
+    assert stranger.get("/readyz").json() == {"ready": True}
+    assert stranger.head("/readyz").status_code == 200
+    assert "workers" in server.get("/readyz")
+    assert stranger.get("/readyz", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    for path in ("/healthz/", "/readyz/x", "//readyz", "/api/readyz"):
+        assert stranger.get(path).status_code == 401, path
+    assert stranger.post("/readyz", json={}).status_code == 401
+
+
+async def test_a_probe_is_answered_where_the_app_is_mounted_and_a_flood_of_them_is_slowed_down(tmp_path: Path) -> None:
+    async with Runtime(tmp_path / "x.db", drive=False) as runs:
+        inner = control_app(runs, who=nobody, rules=Rules(a_second=0.001, burst=5))
+        app = Starlette(routes=[Mount("/agents", inner)])
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://here") as client:
+            seen = [(await client.get("/agents/readyz")).status_code for _ in range(8)]
+        assert seen == [200] * 5 + [429] * 3
+        await inner.state.surface.close()
+
+
+async def test_wrong_tokens_from_one_address_are_slowed_down_and_a_right_one_is_let_in_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """R34: also the stop of whoever shares the address with somebody who guesses."""
+
+    async def ann(request: Any) -> Actor | None:
+        return Actor("ann") if request.headers.get("authorization") == "Bearer right" else None
+
+    async with Runtime(tmp_path / "x.db", drive=False) as runs:
+        app = control_app(runs, who=ann)
+        transports = {host: httpx2.ASGITransport(app=app, client=(host, 1)) for host in ("10.0.0.1", "10.0.0.2")}
+        bad, good = {"authorization": "Bearer wrong"}, {"authorization": "Bearer right"}
+        async with httpx2.AsyncClient(transport=transports["10.0.0.1"], base_url="http://here") as client:
+            seen = [(await client.get("/api/me", headers=bad)).status_code for _ in range(GUESSES * 3)]
+            assert seen[:GUESSES] == [401] * GUESSES
+            assert seen.count(429) >= GUESSES
+            last = await client.get("/api/me", headers=bad)
+            assert (last.status_code, last.headers["retry-after"]) == (429, "60")
+            assert (await client.get("/api/me?token=wrong")).status_code == 429, "shown in another way"
+            assert (await client.get("/api/me", headers=good)).status_code == 200
+            for verb in ("pause", "cancel", "force"):
+                assert (await client.post(f"/api/runs/nobody/{verb}", headers=good)).status_code == 404
+            assert (await client.get("/api/me")).status_code == 401, "who shows nothing guesses nothing"
+        async with httpx2.AsyncClient(transport=transports["10.0.0.2"], base_url="http://here") as other:
+            assert (await other.get("/api/me", headers=bad)).status_code == 401
+        await app.state.surface.close()
+
+
+def test_a_browser_whose_session_has_ended_comes_to_the_login_page_however_often_it_asks(
+    server: Server, stranger: httpx2.Client
+) -> None:
+    """R34: a tab left open guesses nothing, and others behind the same address are not made to wait for it."""
+    stale = {"Cookie": "standfast_session=expired-long-ago"}
+    browser = {"Accept": "text/html", **stale}
+    seen = {stranger.get("/", headers=browser).headers.get("location") for _ in range(GUESSES + 20)}
+    assert seen == {"/login"}
+    asked = [stranger.get("/api/runs", headers=stale).status_code for _ in range(STALE * 2)]
+    assert asked[0] == 401
+    assert 429 in asked, "that one is slowed down by itself"
+    other = {"Cookie": "standfast_session=another-one"}
+    assert stranger.get("/api/runs", headers=other).status_code == 401
+    assert stranger.get("/", headers=browser).status_code == 303
+    assert stranger.get("/api/me", headers={"Authorization": "Bearer wrong"}).status_code == 401
+
+
+def test_an_address_of_ipv6_is_counted_with_its_network() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") == "2001:db8::/64"
+    assert network_of("2001:db8:0:1::1") != network_of("2001:db8::1")
+    assert network_of("10.0.0.1") == network_of("::ffff:10.0.0.1") == "10.0.0.1"
+    assert network_of("") == ""
+
+
+def test_a_link_in_the_place_of_a_file_beside_the_store_is_not_followed(
+    server: Server, stranger: httpx2.Client
+) -> None:
+    """Whoever may write into the folder cannot have the server overwrite a file that is not theirs."""
+    treasure = server.folder / "treasure"
+    treasure.write_text("mine")
+    for name in ("runs.db-sessions.new", "runs.db-sessions"):
+        (server.folder / name).unlink(missing_ok=True)
+        (server.folder / name).symlink_to(treasure)
+    assert stranger.post("/api/session", json={"token": server.token}).status_code == 204
+    assert treasure.read_text() == "mine"
+    sessions = server.folder / "runs.db-sessions"
+    assert not sessions.is_symlink()
+    assert sessions.stat().st_mode & 0o777 == 0o600
+    assert not list(server.folder.glob(".runs.db-sessions.*"))
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("how", ["link", "writable"])
+def test_sessions_that_somebody_else_can_have_written_log_nobody_in(tmp_path: Path, how: str) -> None:
+    """A file with a session of their own would be a way in without a token."""
+    file, elsewhere = tmp_path / "runs.db-sessions", tmp_path / "elsewhere"
+    (elsewhere if how == "link" else file).write_text(json.dumps({"0" * 64: [9e12, "server:made up"]}))
+    if how == "link":
+        file.symlink_to(elsewhere)
+    else:
+        file.chmod(0o666)
+    loaded = Sessions("x" * 20, file, cast("Any", None), secure=False, cookie="c", made_up=True)
+    assert loaded._kept == {}  # pyright: ignore[reportPrivateUsage]
+    if how == "writable":
+        file.chmod(0o600)
+        again = Sessions("x" * 20, file, cast("Any", None), secure=False, cookie="c", made_up=True)
+        assert again._kept, "or this test shows nothing"  # pyright: ignore[reportPrivateUsage]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import http.server
 import json
 import shlex
@@ -9,10 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.server.serving import Server, eventually
+
+from standfast.server.notifying import Notifier
+
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
 
 Serve = Callable[..., Server]
 SCRIPT = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + chr(10))"
@@ -91,3 +97,56 @@ def test_an_address_gets_it_by_post_and_again_if_it_says_no(serve: Serve, hook: 
     assert [kind for kind, _ in got] == ["application/json"] * 2
     assert got[0] == got[1]
     assert got[0][1]["need"]["choices"] == ["gift", "none"]
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_an_address_that_names_another_one_is_not_followed(caplog: pytest.LogCaptureFixture, code: int) -> None:
+    """What a run needs is for whom the operator named: not for a host that this one, or somebody on the way, names."""
+    asked: list[str] = []
+
+    class Elsewhere(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(f"{self.command} {self.path}")
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(code if self.path == "/hook" else 200)
+            if self.path == "/hook":
+                self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/stolen")
+            self.end_headers()
+
+        do_GET = do_POST  # noqa: N815 - the library's
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        told = Notifier(cast("Any", None), cast("Any", None), f"http://127.0.0.1:{server.server_port}/hook")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("standfast.server.notifying.PAUSES", ())
+            assert not asyncio.run(told._call({"run": "r"}))  # pyright: ignore[reportPrivateUsage]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert asked == ["POST /hook"]
+    assert "it redirects to http://localhost, which is not followed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [("ann:pass", "ann:pass"), ("ann:p%40ss%2Fword", "ann:p@ss/word"), ("ann", "ann:"), (":key", ":key")],
+)
+def test_a_name_and_a_password_in_the_address_are_sent_as_basic_authentication(
+    hook: tuple[str, list[Any]], given: str, sent: str
+) -> None:
+    url, got = hook
+    told = Notifier(cast("Any", None), cast("Any", None), url.replace("://", f"://{given}@"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("standfast.server.notifying.PAUSES", (0.0,))
+        assert asyncio.run(told._call({"run": "r"}))  # pyright: ignore[reportPrivateUsage]
+    assert [one for _, one in got] == [{"run": "r"}] * 2
+    request = told._request(b"")  # pyright: ignore[reportPrivateUsage]
+    assert base64.b64decode(str(request.get_header("Authorization")).removeprefix("Basic ")).decode() == sent
+    assert request.full_url == url

@@ -46,7 +46,7 @@ def test_agents_are_told_with_their_schemas(server: Server) -> None:
     assert tools["send"]["effect"] == "irreversible"
     assert tools["send"]["schema"]["required"] == ["item"]
     assert agents["writer"]["text_field"] == "task"
-    assert agents["shop"]["plan"] == [["stage-0", "Ask for a note"], ["stage-1", "Send the parcel"]]
+    assert agents["shop"]["plan"] == [["ask-for-a-note", "Ask for a note"], ["send-the-parcel", "Send the parcel"]]
 
 
 def test_pause_redirect_message_edit_resume_and_cancel_over_rest(server: Server) -> None:
@@ -83,6 +83,47 @@ def test_questions_and_approvals_are_answered_over_rest(server: Server) -> None:
     server.until(run, "done")
     finished = [event for event in server.events(run) if event["type"] == "call_finished"]
     assert finished[-1]["result"] == "sent plate"
+
+
+def test_a_redirect_of_a_stage_that_reads_none_is_refused_with_the_reason(server: Server) -> None:
+    """R40: the view says so beforehand."""
+    run = server.start("shop", new_id())
+    view = eventually(lambda: (found := server.view(run))["needs"] and found)
+    assert view["consequences"]["no_redirect"] == "“Ask for a note” takes no redirects"
+    assert [item["redirects"] for item in view["plan"]] == [False, True]
+    body = server.post(f"/api/runs/{run}/redirect", {"text": "Ask for two"}, status=409)
+    assert body["answer"]["why"] == "“Ask for a note” takes no redirects"
+    assert [choice["verb"] for choice in body["answer"]["choices"]] == ["redirect", "cancel"]
+    assert server.view(run)["mail"] == []
+
+
+def test_a_redirect_that_was_not_read_is_a_need_that_is_settled_over_rest(server: Server) -> None:
+    """R40: sent again, missed again, dropped."""
+    run = server.start("counter", new_id(), to=100_000)
+    server.post(f"/api/runs/{run}/pause")
+    server.until(run, "paused")
+    mail = server.post(f"/api/runs/{run}/redirect", {"text": "count backwards"})["mail"]
+
+    def not_read() -> list[str]:
+        server.post(f"/api/runs/{run}/step_once")
+        server.until(run, "paused")
+        need = eventually(lambda: [one for one in server.view(run)["needs"] if one["kind"] == "unread"])[0]
+        assert need["id"] == mail and "ended without reading it" in need["text"]
+        assert [letter["fate"] for letter in server.view(run)["mail"]] == ["not_read"]
+        return [choice["verb"] for choice in need["choices"]]
+
+    assert not_read() == ["resend", "drop"]
+    assert run in [view["id"] for view in server.get("/api/runs", params={"needs": "true"})["runs"]]
+    assert server.post(f"/api/runs/{run}/resend", {"mail": mail})["answer"] == "accepted"
+    assert [letter["fate"] for letter in server.view(run)["mail"]] == ["sent"]
+    assert not_read() == ["resend", "drop"]
+    server.post(f"/api/runs/{run}/drop", {"mail": mail, "reason": "never mind"})
+    view = server.view(run)
+    assert (view["needs"], [letter["reason"] for letter in view["mail"]]) == ([], ["dropped by operator: never mind"])
+    server.post(f"/api/runs/{run}/drop", {"mail": mail}, status=409)
+    server.post(f"/api/runs/{run}/cancel")
+    server.until(run, "cancelled")
+    assert server.get(f"/api/runs/{run}/receipt")["not_read"] == []
 
 
 def test_denied_is_not_executed(server: Server) -> None:

@@ -81,6 +81,8 @@ def test_every_verb_can_be_asked_and_says_no_by_a_value(server: Server) -> None:
         "step_once": {},
         "redirect": {"text": "x"},
         "message": {"text": "x"},
+        "resend": {"mail": "m"},
+        "drop": {"mail": "m"},
         "cancel": {},
         "edit": {"patch": {}},
         "rewind": {"to": 0},

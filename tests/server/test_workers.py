@@ -11,7 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.helpers import database
 from tests.server.serving import LONG, Server, eventually, leftovers
+
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
 
 Serve = Callable[..., Server]
 
@@ -54,7 +58,7 @@ def test_stopped_code_that_blocks_a_worker_does_not_starve_its_other_runs(serve:
     server.post(f"/api/runs/{run}/pause")
     server.until(run, "paused")
     step = server.view(other)["step"]
-    eventually(lambda: server.view(other)["step"] > step, 60)
+    eventually(lambda: server.view(other)["step"] > step)
     (worker,) = server.ready().get("/readyz")["workers"]
     assert f"code of run {run}" in worker["last_end"]
 
@@ -208,9 +212,8 @@ def test_workers_leave_when_the_control_process_is_killed(serve: Serve) -> None:
 
 def holder_pid(server: Server, run: str) -> int:
     """The process that drives a run."""
-    import sqlite3  # noqa: PLC0415
 
-    with sqlite3.connect(f"file:{server.store}?mode=ro", uri=True) as store:
+    with database(f"file:{server.store}?mode=ro", uri=True) as store:
         found = store.execute(
             "SELECT pid FROM leases JOIN runs ON holder = leases.id WHERE runs.id = ?", (run,)
         ).fetchone()

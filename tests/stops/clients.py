@@ -64,7 +64,8 @@ def page(server: Server, run: str, program: str) -> Iterator[Page]:
     """A page until the end of the block."""
     headers = {"Authorization": f"Bearer {server.token}"}
     url = server.url.replace("http", "ws", 1) + "/ws"
-    with connect(url, additional_headers=headers, user_agent_header=program) as raw:
+    # a page that does not read is not waited for when it goes
+    with connect(url, additional_headers=headers, user_agent_header=program, close_timeout=0.5) as raw:
         yield Page(raw, run)
 
 

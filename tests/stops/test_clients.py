@@ -22,6 +22,8 @@ from tests.tripwire.secrets import BANK
 
 from standfast.shapes import stops_from
 
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
+
 Serve = Callable[[], Server]
 FIRST = "Once upon a time "
 

@@ -52,11 +52,11 @@ async def test_a_changed_write_is_held_and_both_are_named() -> None:
         assert need.kind == "diverged"
         assert "send to ann" in need.text and "send to bob" in need.text
         with pytest.raises(RunHeld):
-            await run.result(timeout=10)
+            await run.result(timeout=120)
 
         world.open.set()
         assert await run.resume()  # go on: both stand
-        assert await run.result(timeout=10) == ["send to bob!"]
+        assert await run.result(timeout=120) == ["send to bob!"]
         assert world.log == ["send to ann", "send to bob"]
 
 
@@ -77,7 +77,7 @@ async def test_a_diverged_step_can_be_undone_and_taken_anew() -> None:
         assert world.log == ["send to ann", "undo send to ann"]
         world.open.set()
         await run.resume()
-        assert await run.result(timeout=10) == ["send to bob!"]
+        assert await run.result(timeout=120) == ["send to bob!"]
 
 
 async def test_the_same_writes_side_by_side_in_another_order_do_not_diverge() -> None:
@@ -90,7 +90,7 @@ async def test_the_same_writes_side_by_side_in_another_order_do_not_diverge() ->
         mind.calls = ["c", "new", "b", "a"]
         world.open.set()
         await run.resume()
-        assert await run.result(timeout=10) == ["c!", "new!", "b!", "a!"]
+        assert await run.result(timeout=120) == ["c!", "new!", "b!", "a!"]
         assert sorted(world.log) == ["a", "b", "c", "new"]
 
 
@@ -102,5 +102,5 @@ async def test_a_redirected_or_edited_step_may_ask_for_something_else() -> None:
         mind.calls = ["send to bob"]
         world.open.set()
         await run.redirect("to bob")
-        assert await run.result(timeout=10) == ["send to bob!"]
+        assert await run.result(timeout=120) == ["send to bob!"]
         assert world.log == ["send to ann", "send to bob"]

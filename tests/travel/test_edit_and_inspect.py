@@ -25,7 +25,7 @@ async def test_an_edit_is_validated_and_the_step_is_taken_again_with_it() -> Non
         assert "done" in view.changed
         world.open.set()
         await run.resume()
-        assert await run.result(timeout=10) == ["edited", "b!"]
+        assert await run.result(timeout=120) == ["edited", "b!"]
         assert world.log == ["a", "b"]  # the finished call of the step kept its result
 
 
@@ -45,7 +45,7 @@ async def test_an_edit_of_a_moving_or_ended_run_is_not_made() -> None:
         await runs.until(run, call="wait")
         assert isinstance(await run.edit({"done": ["x"]}), Refused)
         world.open.set()
-        assert await run.result(timeout=10) == []
+        assert await run.result(timeout=120) == []
         assert isinstance(await run.edit({"done": ["x"]}), TooLate)
 
 
@@ -60,7 +60,7 @@ async def test_a_log_may_be_cut_short_or_added_to_but_not_rewritten() -> None:
         assert await run.edit({"diary": ["step 0", "added"]})
         world.open.set()
         await run.resume()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert list((await run.state()).diary) == ["step 0", "added", "step 2"]
         assert list((await run.state(step=2)).diary)[:1] == ["step 0"]
 
@@ -85,7 +85,7 @@ async def test_an_edit_needs_no_agent_code(tmp_path: Path) -> None:
         assert await run.resume()
     world.open.set()
     async with Runtime(store, agents=[traveller], provide={World: world}) as runs:
-        assert await runs.handle("r").result(timeout=10) == ["by hand"]
+        assert await runs.handle("r").result(timeout=120) == ["by hand"]
         assert list((await runs.handle("r").state()).diary) == ["step 0", "by hand", "step 1"]
 
 
@@ -111,7 +111,7 @@ async def test_step_once_takes_one_step_and_pauses_again() -> None:
             await held(run, "user")
         assert world.log == ["a"]
         await run.resume()
-        assert await run.result(timeout=10) == ["a!", "b!"]
+        assert await run.result(timeout=120) == ["a!", "b!"]
 
 
 async def test_step_once_of_a_running_run_is_refused() -> None:

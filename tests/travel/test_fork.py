@@ -16,7 +16,7 @@ async def test_a_cancelled_run_is_picked_up_from_its_last_step() -> None:
         await run.settled(10)
         world.open.set()
         fork = await run.fork(by="ann")
-        assert await fork.result(timeout=10) == ["a!", "b!"]
+        assert await fork.result(timeout=120) == ["a!", "b!"]
         assert world.log == ["a", "b", "undo b", "b"]
         assert (await run.view()).status == "cancelled"
         assert list((await fork.state()).diary) == ["step 0", "step 1"]
@@ -25,9 +25,9 @@ async def test_a_cancelled_run_is_picked_up_from_its_last_step() -> None:
 async def test_a_fork_from_an_earlier_step_with_another_state_leaves_the_source_alone() -> None:
     async with a_world() as (runs, world):
         run = await runs.start(traveller, Trip(steps=[["read:a"], ["read:b"]]))
-        assert await run.result(timeout=10) == ["a!", "b!"]
+        assert await run.result(timeout=120) == ["a!", "b!"]
         fork = await run.fork(at=1, state=Trip(steps=[["read:a"], ["read:c"]], done=["mine"]))
-        assert await fork.result(timeout=10) == ["mine", "c!"]
+        assert await fork.result(timeout=120) == ["mine", "c!"]
         assert (await run.state()).done == ["a!", "b!"]
         assert list((await run.state()).diary) == ["step 0", "step 1"]
         assert world.log == ["a", "b", "c"]
@@ -40,7 +40,7 @@ async def test_a_fork_takes_no_mail_and_no_journal_with_it() -> None:
         world.open.set()
         fork = await run.fork()
         assert (await fork.view()).mail == ()
-        await fork.result(timeout=10)
+        await fork.result(timeout=120)
         assert world.log == ["a", "a"]
         assert [m.status for m in (await run.view()).mail] == ["pending"]
 
@@ -56,7 +56,7 @@ async def test_a_fork_of_effects_that_were_undone_is_held_as_stale() -> None:
         world.open.set()
         assert not await fork.resume()
         assert await fork.resume(accept_stale=True)
-        assert await fork.result(timeout=10) == ["a!"]
+        assert await fork.result(timeout=120) == ["a!"]
 
 
 async def test_a_fork_of_a_live_run_with_effects_is_held_as_stale() -> None:
@@ -76,16 +76,16 @@ async def test_effects_undone_by_a_rewind_and_done_again_do_not_hold_a_fork() ->
         await held(run, "user")
         world.open.set()
         await run.resume()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         fork = await run.fork(at=1)
-        assert await fork.result(timeout=10) == ["a!"]
+        assert await fork.result(timeout=120) == ["a!"]
 
 
 async def test_a_fork_that_makes_no_sense_is_refused_and_nothing_is_written() -> None:
     async with a_world() as (runs, world):
         world.open.set()
         run = await runs.start(traveller, Trip(steps=[["read:a"]]))
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         with pytest.raises(Misuse):
             await run.fork(at=7)
         with pytest.raises(WrongState):
@@ -109,4 +109,4 @@ async def test_a_fork_cannot_go_back_to_before_it_was_forked() -> None:
         assert (await held(fork, "user")).step == 2
         world.open.set()
         await fork.resume()
-        assert await fork.result(timeout=10) == ["a!", "b!", "c!"]
+        assert await fork.result(timeout=120) == ["a!", "b!", "c!"]

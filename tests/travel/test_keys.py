@@ -36,7 +36,7 @@ async def changing(run: Run[Plain]) -> Done[str]:
 async def test_equal_calls_side_by_side_have_keys_of_their_own() -> None:
     async with a_world(twins) as (runs, world):
         run = await runs.start(twins, Plain())
-        assert await run.result(timeout=10) == 3
+        assert await run.result(timeout=120) == 3
         assert len({k for keys in world.keys.values() for k in keys}) == 3
 
 
@@ -44,7 +44,7 @@ async def test_the_same_call_in_another_step_or_run_has_another_key() -> None:
     async with a_world() as (runs, world):
         for _ in range(2):
             run = await runs.start(traveller, Trip(steps=[["write:a"], ["write:a"]]))
-            await run.result(timeout=10)
+            await run.result(timeout=120)
         assert len(set(world.keys["a"])) == 4
 
 
@@ -59,7 +59,7 @@ async def test_pause_resume_set_back_and_takeover_keep_the_key() -> None:
         await held(run, "user")
         await run.resume()
         world.open.set()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert len(set(world.keys["a"])) == 1
 
 
@@ -70,7 +70,7 @@ async def test_not_happened_keeps_the_key() -> None:
         await runs.crash()
         (need,) = (await held(run, "in_doubt")).needs
         await run.resolve(need.call, NotHappened())
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert world.keys["a"] == [need.call, need.call]
 
 
@@ -81,9 +81,9 @@ async def test_rewind_and_fork_change_the_key() -> None:
         await held(run, "user")
         world.open.set()
         await run.resume()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         fork = await run.fork(at=0)
-        await fork.result(timeout=10)
+        await fork.result(timeout=120)
         assert len(world.keys["a"]) == 3
         assert len(set(world.keys["a"])) == 3
 
@@ -93,7 +93,7 @@ async def test_an_explicit_key_twice_in_one_attempt_is_an_error_with_a_hint() ->
         async with a_world(keyed) as (runs, world):
             run = await runs.start(keyed, Plain(same=same))
             with pytest.raises(RunHeld) as info:
-                await run.result(timeout=10)
+                await run.result(timeout=120)
             assert KeyReused.__name__ in str(info.value)
             assert world.log == ["a", "a"]
 
@@ -113,5 +113,5 @@ async def test_an_explicit_key_stands_for_the_arguments_it_had() -> None:
         await run.edit({"same": True})
         await run.resume()
         world.open.set()
-        assert await run.result(timeout=10) == "a!"
+        assert await run.result(timeout=120) == "a!"
         assert world.log == ["a"]

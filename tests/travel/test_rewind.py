@@ -22,7 +22,7 @@ async def test_rewind_undoes_newest_first_and_holds_before_the_step() -> None:
         assert list(state.diary) == ["step 0"]
         world.open.set()
         await run.resume()
-        assert await run.result(timeout=10) == ["a!", "b!", "c!", "d!"]
+        assert await run.result(timeout=120) == ["a!", "b!", "c!", "d!"]
         assert world.log[7:] == ["b", "c", "d"]
         assert list((await run.state()).diary) == ["step 0", "step 1", "step 2"]
 
@@ -37,7 +37,7 @@ async def test_an_undo_that_fails_holds_the_run_and_names_the_effect() -> None:
         assert world.log[2:] == ["undo a"]
         world.open.set()
         await run.resume()  # a person has seen it
-        assert await run.result(timeout=10) == ["a!", "b!"]
+        assert await run.result(timeout=120) == ["a!", "b!"]
 
 
 async def test_a_failed_undo_of_an_older_epoch_holds_too() -> None:
@@ -90,7 +90,7 @@ async def test_rewind_to_where_no_step_is_is_refused_and_an_ended_run_is_too_lat
             assert isinstance(await run.rewind(wrong), Refused)
         world.open.set()
         await run.resume()
-        await run.result(timeout=10)
+        await run.result(timeout=120)
         assert isinstance(await run.rewind(0), TooLate)
 
 
@@ -129,7 +129,7 @@ async def test_a_resume_during_a_rewind_is_taken_when_it_has_settled() -> None:
         await eventually(lambda: "undo b" in world.log)
         assert await run.resume(by="ann", note="go on")
         world.open.set()
-        assert await run.result(timeout=10) == ["a!", "b!"]
+        assert await run.result(timeout=120) == ["a!", "b!"]
         assert world.log == ["a", "b", "undo b", "b"]
 
 
@@ -162,7 +162,7 @@ async def test_a_rewind_that_was_noted_is_not_lost_to_a_step_that_ends_the_run()
         view = await held(run, "user")
         assert (view.step, view.epoch) == (0, 1)
         assert await run.resume()
-        assert await run.result(timeout=10) == "closed"
+        assert await run.result(timeout=120) == "closed"
         assert world.log == ["close_up", "opened again", "close_up"]
 
 
@@ -179,7 +179,7 @@ async def test_a_resume_during_a_rewind_does_not_pass_over_what_could_not_be_und
         view = await held(run, "error", "user")
         assert "a is for ever" in view.waiting_for
         assert await run.resume()
-        assert await run.result(timeout=10) == ["a!", "b!"]
+        assert await run.result(timeout=120) == ["a!", "b!"]
 
 
 async def test_a_rewind_after_a_resume_that_waits_holds_the_run() -> None:
@@ -223,7 +223,7 @@ async def test_of_several_rewinds_the_one_that_goes_back_furthest_is_taken(steps
         assert (await held(run, "user")).step == 3
         world.open.set()
         await run.resume()
-        assert await run.result(timeout=10) == ["a!", "b!", "c!"]
+        assert await run.result(timeout=120) == ["a!", "b!", "c!"]
 
 
 async def test_what_the_first_of_two_rewinds_could_not_undo_holds_the_run() -> None:

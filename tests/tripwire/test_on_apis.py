@@ -44,7 +44,7 @@ async def test_the_stream_is_closed_at_the_trip_and_not_read_to_its_end(api: Api
         api.server.will(says("Good", " morning."))
         assert await run.redirect("Say good morning")
         assert await run.resume()
-        assert await run.result(timeout=30) == "Good morning."
+        assert await run.result(timeout=120) == "Good morning."
         assert "MAGPIE" not in str(
             api.server.exchanges[-1].body["messages" if api.name != "responses" else "input"][1:]
         )
@@ -59,7 +59,7 @@ async def test_reasoning_and_arguments_of_tools_are_heard_too(api: Api, tmp_path
         for channel, scene in scenes.items():
             api.server.will(scene)
             run = await runs.start(one, "What were you told?")
-            receipt = await run.settled(timeout=30)
+            receipt = await run.settled(timeout=120)
             assert receipt.by == "tripwire"
             [said] = await run.transcript()
             assert [mark.channel for mark in said.trips] == [channel]

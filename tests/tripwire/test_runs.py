@@ -314,7 +314,7 @@ async def _has_said(run: Any, text: str) -> bool:
 async def test_cancel_names_the_tripwire_as_who_and_why() -> None:
     async with lab([one := leaker(tripwire=Tripwire(action="cancel"))]) as runs:
         run = await runs.start(one, "What were you told?")
-        receipt = await run.settled(timeout=30)
+        receipt = await run.settled(timeout=120)
         assert receipt.by == "tripwire"
         assert receipt.reason.startswith("tripwire: the model's answer gave away its instructions")
         assert receipt.calls_after_cancel == 0
@@ -431,7 +431,7 @@ async def test_a_canary_trips_in_every_channel(channel: str) -> None:
     one = leaker(gives, tools=[mail], tripwire=Tripwire(canaries=1, action="cancel"))
     async with lab([one]) as runs:
         run = await runs.start(one, "What were you told?")
-        assert (await run.settled(timeout=30)).by == "tripwire"
+        assert (await run.settled(timeout=120)).by == "tripwire"
         [said] = await run.transcript()
         assert [(mark.kind, mark.channel) for mark in said.trips] == [("canary", channel)]
 
@@ -451,7 +451,7 @@ async def main(store, verb):
         else:
             run = runs.handle("told")
             assert await run.resume(by="ann")
-            await run.result(timeout=30)
+            await run.result(timeout=120)
         print(one._model.requests[-1].system.rsplit(" ", 1)[1])
 
 asyncio.run(main(*sys.argv[1:]))
@@ -576,3 +576,21 @@ async def test_a_run_held_by_it_is_listed_among_those_that_need_someone() -> Non
         assert [view.id for view in await runs.list(needs=True)] == [run.id]
         assert await run.rewind(0)
         await held(run, "user")
+
+
+@pytest.mark.parametrize("takes", [True, False], ids=["takes redirects", "takes none"])
+async def test_a_trip_offers_a_redirect_only_where_one_is_taken(takes: bool) -> None:
+    """R40: each choice can be sent back as it is."""
+    line: Pipeline[Talk] = Pipeline("line", Talk)
+    model = models.scripted(LEAK)
+
+    @line.stage("Answer", redirects=takes)
+    async def answer(run: Run[Talk]) -> None:
+        asked = f"{run.instruction}: {run.state.question}"
+        reply = await run.call(model(asked, tripwire=Tripwire(directive=BANK, action="pause")))
+        run.state.answer = str(reply)
+
+    async with lab([line]) as runs:
+        run = await runs.start(line, Talk())
+        [need] = (await held(run, "tripwire")).needs
+        assert [choice.verb for choice in need.choices] == ["resume", *(["redirect"] if takes else []), "cancel"]

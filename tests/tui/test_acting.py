@@ -26,8 +26,8 @@ async def test_take_over_perform_a_tool_and_hand_back(runs: Runtime, watching: W
         await until(pilot, lambda: "take the run over first" in notice(app))
         await pilot.press("t")
         await shown(pilot, app, "paused (taken)")
-        await until(pilot, lambda: "ann has it" in text(app, "#plan-text"))
-        assert "ann has it: t hands it back" in text(app, "#pause-words"), "resume would be refused"
+        await until(pilot, lambda: "ann (claimed) has it" in text(app, "#plan-text"))
+        assert "ann (claimed) has it: t hands it back" in text(app, "#pause-words"), "resume would be refused"
         await pilot.press("u")
         await until(pilot, lambda: isinstance(app.screen, PerformDialog))
         tool: Any = app.screen.query_one("#tool", Select)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import pytest
 from tests.server.serving import Server
 from tests.tui.looking import LONG, SIZE, Watching, bar, notice, shown, text, until
 from textual.widgets import Button
@@ -12,6 +13,8 @@ from textual.widgets import Button
 from standfast import Runtime
 from standfast.tui.app import WatchApp
 from standfast.tui.dialogs import TextDialog
+
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
 
 
 def force_control(app: WatchApp) -> str:

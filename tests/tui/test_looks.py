@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 from tests.helpers import eventually
+from tests.trials import trials
 from tests.tui.looking import LONG, Watching, bar, needing, notice, shot, shown, slow, slow_on_screen, text, until
 from textual.pilot import Pilot
 from textual.widgets import Button, DataTable
@@ -22,10 +22,10 @@ from standfast.tui.tones import DARK, LIGHT
 
 SIZES = {"narrow": (60, 30), "normal": (80, 24), "wide": (130, 36)}
 # Colours change nothing about places: every width and every shade is looked at, all pairs of them in a soak.
-LOOKS = (
-    [(width, shade) for width in SIZES for shade in ("dark", "light")]
-    if os.environ.get("STANDFAST_SOAK")
-    else [("narrow", "light"), ("normal", "dark"), ("wide", "light")]
+LOOKS = trials(
+    [("narrow", "light")],
+    [("narrow", "light"), ("normal", "dark"), ("wide", "light")],
+    [(width, shade) for width in SIZES for shade in ("dark", "light")],
 )
 
 

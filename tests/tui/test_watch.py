@@ -19,6 +19,8 @@ from standfast.tui.dialogs import FrameDialog, NeedDialog, RedirectDialog, TextD
 from standfast.tui.run_screen import RunScreen
 from standfast.tui.runs_screen import RunsScreen
 
+pytestmark = pytest.mark.more  # processes that are started and killed in every test: minutes
+
 
 async def test_the_bar_says_what_each_control_would_do(runs: Runtime, watching: Watching) -> None:
     """R25: Pause, Redirect, Cancel in this order, with their consequences, and nothing cut off at 80x24."""

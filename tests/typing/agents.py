@@ -203,6 +203,8 @@ async def verbs_answer_with_a_union(run: Handle[str], need: Need) -> None:
     assert_type(await run.redirect("shorter", when="next"), Answer)
     assert_type(await run.redirect("shorter", from_step=3), Answer)
     assert_type(await run.message("hello", when="later"), Answer)
+    assert_type(await run.resend("mail-0"), Answer)
+    assert_type(await run.drop("mail-0", reason="no longer needed"), Answer)
     assert_type(await run.abandon("frame-0", "no longer needed"), Answer)
     assert_type(await run.return_to("report"), Answer)
     assert_type(await run.take_over(by="ann"), Answer)

@@ -6,7 +6,7 @@ from typing import Any, assert_type
 
 from standfast.log import Log
 from standfast.records import Happened, Json, NotHappened, Performed
-from standfast.tool import Call, tool
+from standfast.tools import Call, tool
 
 
 async def old_text(path: str, text: str) -> str:

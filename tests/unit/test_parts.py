@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,11 +23,38 @@ def _takes(part: Part, file: Path) -> bool:
 def test_every_test_file_is_in_exactly_one_part() -> None:
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     assert Path(__file__) in files
-    assert [file for file in files if sum(_takes(part, file) for part in parts(2)) != 1] == []
+    for more in (False, True):
+        all_parts = parts(2, more=more, frameworks="python")
+        assert [file for file in files if sum(_takes(part, file) for part in all_parts) != 1] == []
+
+
+def test_what_make_test_leaves_out_is_what_make_test_all_adds() -> None:
+    """And it adds the tests whose numbers grow."""
+    for part in parts(2):
+        assert part.chosen[:2] == ("-m", "not more")
+    for part in parts(2, more=True):
+        assert part.chosen[:2] == ("-m", "more or soak")
+
+
+def test_numbers_grow_from_make_test_to_make_test_all_to_make_soak() -> None:
+    asked = "from tests.trials import trials; print(trials('few', 'more', 'most'))"
+    for name, value in (("", "few"), ("STANDFAST_MORE", "more"), ("STANDFAST_SOAK", "most")):
+        told = {key: text for key, text in os.environ.items() if not key.startswith("STANDFAST_")} | {name or "X": "1"}
+        assert subprocess.check_output([sys.executable, "-c", asked], text=True, cwd=ROOT, env=told).strip() == value
 
 
 def test_the_parts_name_only_what_exists() -> None:
     assert [path for path in (*CLOCKED, *COUNTING) if not (ROOT / "tests" / path).exists()] == []
+
+
+def test_programs_that_tests_start_heed_ctrl_c_also_in_a_background_job() -> None:
+    """A shell's background job ignores SIGINT, and so would everything it starts."""
+    child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    test = "import subprocess as s; from tests import conftest; conftest.heed_ctrl_c()\n"
+    test += f"s.run([{sys.executable!r}, '-c', {child!r}])"
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
+    assert subprocess.check_output([*ignoring, sys.executable, "-c", child], text=True) == "False\n"
+    assert subprocess.check_output([*ignoring, sys.executable, "-c", test], text=True, cwd=ROOT) == "True\n"
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +85,33 @@ def test_one_red_part_makes_the_whole_red_and_is_shown_in_one_piece(
     assert "RED   second: 1 failed" in out
 
 
+SKIPPED = """
+import pytest
+@pytest.mark.parametrize("n", range(3))
+def test_skipped(n): pytest.skip("needs a moon (wait for the night)")
+@pytest.mark.skip("needs rain")
+def test_other(): pass
+def test_green(): pass
+"""
+
+
+@pytest.mark.more
+def test_what_was_skipped_is_told_once_a_reason_over_all_parts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conftest = f"from tests.conftest import pytest_terminal_summary as pytest_terminal_summary  # {ROOT}"
+    chosen = [_part(tmp_path, name, SKIPPED) for name in ("first", "second")]
+    for part in chosen:
+        Path(part.chosen[0]).with_name("conftest.py").write_text(conftest)
+    assert run(chosen, []) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if "moon" in line or "rain" in line] == [
+        "not run: 6 tests: needs a moon (wait for the night)",
+        "not run: 2 tests: needs rain",
+    ]
+
+
+@pytest.mark.more
 def test_a_choice_that_leaves_a_part_empty_is_not_red_but_one_that_leaves_all_empty_is(tmp_path: Path) -> None:
     both = [_part(tmp_path, "first", GREEN), _part(tmp_path, "second", RED)]
     assert run(both, ["-k", "green"]) == 0

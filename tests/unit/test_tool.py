@@ -7,7 +7,8 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -15,7 +16,10 @@ from pydantic import BaseModel, Field
 from standfast.errors import BadTool, Misuse, NotCalled, NotStorable
 from standfast.log import Log
 from standfast.records import Performed
-from standfast.tool import Call, Tool, tool, unperformed
+from standfast.tools import Call, Tool, tool, unperformed
+
+if TYPE_CHECKING:
+    Unknown = Performed[Any, Any]
 
 
 class Address(BaseModel):
@@ -358,3 +362,72 @@ def test_a_log_may_be_an_argument() -> None:
     log.append("later")
     assert call.args["log"] == [{"role": "user"}]
     assert call.raw == b'{"log":[{"role":"user"}]}'
+
+
+async def takes_two(p: Performed[None, None], reason: str) -> None: ...
+
+
+async def needs_a_name(p: Performed[None, None], *, reason: str) -> None: ...
+
+
+async def takes_nothing() -> None: ...
+
+
+async def says_yes_or_no(p: Performed[None, None]) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("what", ["undo", "probe"])
+@pytest.mark.parametrize("fn", [takes_two, needs_a_name, takes_nothing])
+def test_a_hook_that_could_not_be_called_is_refused_where_it_is_declared(what: str, fn: Any) -> None:
+    """Found now, not when something is to be undone (R8)."""
+
+    async def write(path: str) -> None: ...
+
+    hook: Any = {what: fn}
+    with pytest.raises(BadTool, match=f"{what}= does not fit") as caught:
+        Tool(write, **hook)
+    assert "Performed" in caught.value.hint
+
+
+def test_a_probe_that_says_yes_or_no_is_refused_where_it_is_declared() -> None:
+    async def write(path: str) -> None: ...
+
+    probe: Any = says_yes_or_no
+    with pytest.raises(BadTool, match="bool") as caught:
+        Tool(write, probe=probe)
+    assert "NotHappened()" in caught.value.hint
+
+
+class Undoes:
+    async def undo(self, p: Performed[Any, Any]) -> None: ...
+
+    async def __call__(self, *given: Any) -> None: ...
+
+
+async def anything(p: object, more: int = 0) -> None: ...
+
+
+async def by_a_name_that_only_a_checker_knows(p: Unknown) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [Undoes().undo, Undoes(), anything, by_a_name_that_only_a_checker_knows, partial(takes_two, reason="x")],
+    ids=["method", "object", "anything", "unknown", "partial"],
+)
+def test_hooks_that_can_be_called_stay_as_they_are(fn: Any) -> None:
+    async def write(path: str) -> None: ...
+
+    Tool(write, undo=fn, probe=fn)
+
+
+def test_a_before_that_does_not_take_the_tools_arguments_names_them() -> None:
+    async def write(path: str, text: str) -> None: ...
+
+    async def before(path: str) -> str:
+        return path
+
+    with pytest.raises(BadTool, match="before= does not fit") as caught:
+        Tool(write, before=before)
+    assert "path, text" in caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import subprocess
 import sys
@@ -32,7 +33,9 @@ class Child:
         self.exited: asyncio.Future[None] = self._loop.create_future()
         self._lock = threading.Lock()  # between kill() and reap()
         self._pidfd = -1
-        self.process = subprocess.Popen(
+        # in no call's context: whether it carries a mark is for whoever starts it to say
+        self.process = contextvars.Context().run(
+            subprocess.Popen[bytes],
             list(argv),
             stdin=stdin,
             stdout=stdout,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextvars
 import logging
 import os
 import subprocess
@@ -117,7 +118,8 @@ class Guard:
         here = Path(__file__).parent
         words = f"standfast: ends the programs of process {os.getpid()} with it"
         try:
-            self._process = subprocess.Popen(
+            self._process = contextvars.Context().run(  # it is nobody's program: no stop ends it
+                subprocess.Popen[bytes],
                 [sys.executable, "-I", "-S", "-c", START, str(here.parent), str(here), words],
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ async def in_a_thread(look: Callable[[], T]) -> T:
     """What `look` gives, in a thread of its own: those of asyncio may all be taken by code that hangs."""
     own = ThreadPoolExecutor(1, thread_name_prefix="standfast-looking")
     try:
-        looking = asyncio.get_running_loop().run_in_executor(own, look)
+        looking = asyncio.wrap_future(own.submit(look))  # the driver's own: no call is to wait for it
     except RuntimeError:  # no more threads: a stop must not fail for that
         return look()
     finally:

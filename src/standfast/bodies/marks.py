@@ -22,6 +22,15 @@ CAN_BE_READ = sys.platform == "linux"
 FIRST_PAUSE = 0.0005
 LAST_PAUSE = 0.02
 GONE_WAIT = 1.0  # how long a killed process may take to vanish; in the midst of a system call it may not do so at all
+ALL_GONE_WAIT = (
+    10.0  # for all of them: some may have to be found that others start meanwhile, on a machine that is busy
+)
+
+
+STARTING_WAIT = 0.1  # how long a program may be in the midst of `exec`, where nobody can read what it carries
+PF_EXITING, PF_KTHREAD = 0x4, 0x200000  # of the kernel's flags of a process
+BARE_KEPT = 10_000
+_bare: set[tuple[int, bytes]] = set()  # programs that have no environment at all, and when they were started
 
 
 def run_mark(run: str, salt: str) -> str:
@@ -32,6 +41,11 @@ def run_mark(run: str, salt: str) -> str:
 def call_mark(run: str, call: str, driver: str, *, beside: bool = False) -> str:
     """The mark of a call; `run` is a mark itself."""
     return f"{run}.{BESIDE if beside else ''}{_digest(call)}.{_digest(driver)}"
+
+
+def step_mark(run: str, step: int, driver: str) -> str:
+    """The mark of what the own code of a step starts, outside its calls."""
+    return call_mark(run, f"step {step}", driver)
 
 
 def is_of_run(mark: str, run: str) -> bool:
@@ -63,22 +77,50 @@ def carriers(wanted: Callable[[str], bool]) -> dict[int, str]:
     if not CAN_BE_READ:
         return {}
     found: dict[int, str] = {}
-    for pid in (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()):
-        mark = _carried(pid, wanted)
-        if mark and pid != os.getpid():
-            found[pid] = mark
+    todo = [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and int(entry.name) != os.getpid()]
+    latest = time.monotonic() + STARTING_WAIT
+    while todo:
+        starting: dict[int, bytes] = {}
+        for pid in todo:
+            environment = _environment(pid)
+            if environment:
+                found |= {pid: mark} if (mark := _mark_in(environment, wanted)) else {}
+            elif environment is not None and (since := _without_environment(pid)):
+                starting[pid] = since
+        if time.monotonic() > latest:
+            if len(_bare) > BARE_KEPT:
+                _bare.clear()
+            _bare.update(starting.items())
+            break
+        todo = [pid for pid, since in starting.items() if (pid, since) not in _bare]
+        if todo:
+            time.sleep(FIRST_PAUSE)
     return found
 
 
-def end_carriers(wanted: Callable[[str], bool], wait: float = GONE_WAIT) -> dict[int, str]:
-    """SIGKILL to those processes, their sessions and descendants, until there are none; those that do not vanish."""
-    deadline = time.monotonic() + wait
+def end_carriers(wanted: Callable[[str], bool]) -> dict[int, str]:
+    """SIGKILL to those processes, their sessions and descendants, until there are none; those that do not vanish.
+
+    A process counts as one that does not vanish if it is there after it was killed, and nothing has changed for a
+    while. So programs that start others all the time, and a machine that is slow to look or to let them die, take
+    longer, up to a limit that holds for whatever they do.
+    """
+    latest = time.monotonic() + ALL_GONE_WAIT
+    deadline = latest
     pause = FIRST_PAUSE
+    before: set[int] = set()
     while left := carriers(wanted):
-        for pid in left:
-            _kill(pid, wanted)
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if left.keys() != before:
+            before, deadline = set(left), min(now + GONE_WAIT, latest)
+        elif now > deadline:
             break
+        for pid in left:  # all of them first: while one is killed with its tree, the others start no more
+            _send(pid, wanted, _stop)
+        for pid in left:
+            _send(pid, wanted, _kill)
+        if now > latest:
+            return carriers(wanted)
         time.sleep(pause)
         pause = min(2 * pause, LAST_PAUSE)
     return left
@@ -89,31 +131,61 @@ def names(pids: Mapping[int, str]) -> str:
     return ", ".join(f"process {pid} ({_name(pid)})" for pid in sorted(pids))
 
 
-def _kill(pid: int, wanted: Callable[[str], bool]) -> None:
+def _send(pid: int, wanted: Callable[[str], bool], act: Callable[[int, int], None]) -> None:
     try:
         handle = os.pidfd_open(pid)
     except OSError:
         return  # it has gone; or is killed by the next look, if it was out of descriptors
     try:
-        # Looked at again behind the handle, and stopped: from here on the number stays this process's own.
-        if _carried(pid, wanted):
-            signal.pidfd_send_signal(handle, signal.SIGSTOP)
-            kill_tree(pid)
+        if _carried(pid, wanted):  # looked at again behind the handle: the number may be another's by now
+            act(pid, handle)
     except OSError:
         pass  # it has gone, or is not ours to kill: the next look tells
     finally:
         os.close(handle)
 
 
+def _stop(_: int, handle: int) -> None:
+    signal.pidfd_send_signal(handle, signal.SIGSTOP)
+
+
+def _kill(pid: int, handle: int) -> None:
+    signal.pidfd_send_signal(handle, signal.SIGSTOP)  # from here on the number stays this process's own
+    kill_tree(pid)
+
+
 def _carried(pid: int, wanted: Callable[[str], bool]) -> str:
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - thousands of them: no Path for each
-            environment = file.read()
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return ""  # gone, or another user's
+    return _mark_in(_environment(pid) or b"", wanted)
+
+
+def _mark_in(environment: bytes, wanted: Callable[[str], bool]) -> str:
     _, _, rest = (b"\0" + environment).partition(f"\0{VARIABLE}=".encode())
     marks = rest.partition(b"\0")[0].decode(errors="replace").split()
     return next(filter(wanted, marks), "")
+
+
+def _environment(pid: int) -> bytes | None:
+    """None if it has gone, or is another user's."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - thousands of them: no Path for each
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+
+
+def _without_environment(pid: int) -> bytes:
+    """When a live program was started that shows no environment: it has none, or is in the midst of `exec`.
+
+    Empty for those that end, and for threads of the kernel.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
+            stat = file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return b""
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    lives = fields[0] not in (b"Z", b"X", b"x") and not int(fields[6]) & (PF_EXITING | PF_KTHREAD)
+    return fields[19] if lives else b""
 
 
 def _name(pid: int) -> str:

@@ -73,9 +73,16 @@ class ProcessCall:
     def in_process_tool(self) -> bool:
         return True
 
-    def begin_program(self) -> str:
+    def begin_program(self, *, clean_up: bool = False) -> str:  # noqa: ARG002 - nothing is started after a cut
         """Nothing beside what this process carries itself, and its programs inherit."""
         return ""
+
+    def pieces(self) -> None:
+        """Threads end with this process."""
+
+    @property
+    def time_left(self) -> None:
+        """So do tasks."""
 
     def use(self, type_: type[Any]) -> Any:
         raise Misuse(

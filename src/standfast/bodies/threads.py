@@ -5,23 +5,21 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextvars
-import ctypes
 import linecache
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
-from operator import call
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from standfast.bodies import Cut
+from standfast.bodies.unwinding import Unwinding
 from standfast.contained import shown
 from standfast.context import Stopped
-
-FIRST_REPEAT = 0.01
-LONGEST_REPEAT = 1.0
+from standfast.ladder import CODE_GRACE
 
 
 class Token:
@@ -44,11 +42,11 @@ class Token:
             raise Stopped
 
 
-class ThreadBody:
+class ThreadBody(Unwinding):
     """Runs `fn` in a thread of its own; after `cut()` its Python code is unwound by `Stopped`.
 
-    A blocking C call ends only when it returns: `where()` names it meanwhile. What `fn` returns
-    or raises arrives in `future`, and in `on_late` once nobody waits for the future any more.
+    `where()` names a blocking C call meanwhile. What `fn` returns or raises arrives in `future`, and in `on_late` once
+    nobody waits for the future any more.
     """
 
     future: asyncio.Future[Any]
@@ -60,35 +58,26 @@ class ThreadBody:
         name: str,
         context: contextvars.Context,
         token: Token,
+        grace: float = CODE_GRACE,
         on_late: Callable[[Any, BaseException | None], None] | None = None,
     ) -> None:
-        self._fn = fn
-        self._context = context
+        super().__init__(asyncio.get_running_loop())
+        self._fn: Callable[[], Any] = partial(context.run, fn)
         self._token = token
+        self._grace = grace
         self._on_late = on_late
-        self._loop = asyncio.get_running_loop()
         self.future = self._loop.create_future()
         # daemon: a stuck C call must not keep the interpreter from exiting
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
-        # held while an exception is thrown or withdrawn. Reentrant, because an exception may land
-        # in the body's thread while that holds it; taken by cut() only if free, so cut never waits
-        self._lock = threading.RLock()
-        self._ident = 0  # not 0: fn may be running, Stopped may be thrown
-        self._over = False  # True: fn has ended, nothing may be thrown any more
-        self._repeating = False
-        self._returned: list[Any] = []
-        self._raised: BaseException | None = None
 
     def start(self) -> None:
         """Start the thread; a body cut before this never runs `fn`."""
         self._thread.start()
 
     def cut(self) -> None:
-        """Throw Stopped into the body, again and again until it ends; returns at once, from any thread."""
+        """Throw Stopped into the body, and again after its grace until it ends; returns at once, from any thread."""
         self._token.stop()
-        self._throw()
-        if not self._over:
-            self._call_in_loop(self._begin_repeats)
+        self._throw_once(self._grace)
 
     def where(self) -> str:
         """What the body is doing now, such as "time.sleep called at tools.py:12 in fetch"; "" if it has ended."""
@@ -97,71 +86,19 @@ class ThreadBody:
         frame = sys._current_frames().get(self._ident)  # pyright: ignore[reportPrivateUsage] - documented
         return _describe(frame) if frame is not None else ""
 
-    # --- throwing --------------------------------------------------------------------------
-
-    def _throw(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            return  # the body is just starting or ending; a repeat follows
-        try:
-            if self._ident and not self._over:
-                _set_async_exception(self._ident, Stopped)
-        finally:
-            self._lock.release()
-
-    def _withdraw(self) -> None:
-        with self._lock:
-            _set_async_exception(self._ident, None)
-
-    def _begin_repeats(self) -> None:
-        if not self._repeating:
-            self._repeating = True
-            self._loop.call_later(FIRST_REPEAT, self._repeat, FIRST_REPEAT)
-
-    def _repeat(self, waited: float) -> None:
-        if self._over:
-            return
-        self._throw()
-        pause = min(waited * 2, LONGEST_REPEAT)
-        self._loop.call_later(pause, self._repeat, pause)
-
     # --- in the body's thread --------------------------------------------------------------
 
     def _main(self) -> None:
-        # Once _over is set at most two throws can still land: the one pending then and the one
-        # that holds the lock then. So the third withdrawal at the latest runs undisturbed, and
-        # nothing can land in what follows.
-        try:
-            try:
-                try:
-                    self._perform()
-                finally:
-                    self._over = True
-                    self._withdraw()
-            finally:
-                self._withdraw()
-        except Stopped:
-            self._withdraw()
-        value, error = self._outcome()
+        returned, raised = self._guarded(self._token.check, self._fn)
+        value, error = self._outcome(returned, raised)
         self._fn = _nothing  # what fn holds must not live as long as this object
         if not self._call_in_loop(self._settle, value, error):
             self._late(value, error)
 
-    def _perform(self) -> None:
-        try:
-            with self._lock:
-                self._token.check()
-                self._ident = threading.get_ident()
-            # C code puts the value away: no bytecode runs, so no throw can land, between
-            # fn's return and the moment its value is safe
-            self._context.run(self._returned.extend, map(call, (self._fn,)))
-        except BaseException as error:  # noqa: BLE001 - delivered by _outcome
-            self._raised = error
-
-    def _outcome(self) -> tuple[Any, BaseException | None]:
-        error = self._raised
-        if self._returned:
-            return self._returned.pop(), None
-        if isinstance(error, Stopped) and self._token.stopped:
+    def _outcome(self, returned: list[Any], error: BaseException | None) -> tuple[Any, BaseException | None]:
+        if returned:
+            return returned.pop(), None
+        if isinstance(error, Stopped | asyncio.CancelledError) and self._token.stopped:
             return None, Cut("the body was cut before it ended by itself")
         if isinstance(error, Exception):
             return None, error
@@ -172,18 +109,11 @@ class ThreadBody:
         escaped.__cause__ = error
         return None, escaped
 
-    def _call_in_loop(self, callback: Callable[..., None], *args: Any) -> bool:
-        try:
-            self._loop.call_soon_threadsafe(callback, *args)
-        except RuntimeError:
-            if not self._loop.is_closed():
-                raise
-            return False
-        return True
-
     # --- in the loop -----------------------------------------------------------------------
 
     def _settle(self, value: Any, error: BaseException | None) -> None:
+        if self._ladder is not None:
+            self._ladder.end()
         if self.future.done():
             self._late(value, error)
         elif error is not None:
@@ -198,11 +128,6 @@ class ThreadBody:
 
 def _nothing() -> None:
     return None
-
-
-def _set_async_exception(ident: int, exception: type[BaseException] | None) -> None:
-    wrapped = ctypes.py_object(exception) if exception is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), wrapped)
 
 
 def _describe(frame: FrameType) -> str:

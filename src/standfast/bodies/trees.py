@@ -58,8 +58,8 @@ def _await_stop(pid: int) -> None:
 def _children(pid: int) -> list[int]:
     children: list[int] = []
     try:
-        for thread in os.scandir(f"/proc/{pid}/task"):
-            children += map(int, Path(thread.path, "children").read_bytes().split())
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - closed by itself, whatever ends
+            children += map(int, Path(f"/proc/{pid}/task", thread, "children").read_bytes().split())
     except OSError:  # it has gone; or nobody can look, for want of descriptors: its group is killed all the same
         if _stat(pid) is not None:  # a kernel without these lists
             return [each for each in _all_pids() if (stat := _stat(each)) and int(stat[1]) == pid]

@@ -11,7 +11,6 @@ import os
 import sys
 
 from standfast.cli.codes import code_of_error
-from standfast.cli.installing import install
 from standfast.cli.saying import complain, tell, version
 from standfast.errors import StandfastError
 
@@ -40,6 +39,8 @@ def _without_click(words: list[str]) -> None:
     if words == ["--version"]:
         tell(version())
     elif words == ["model", "install"]:
+        from standfast.cli.installing import install  # noqa: PLC0415 - knows models, which no other command here needs
+
         install()
     else:
         complain("this command needs click: pip install 'standfast[cli]'")

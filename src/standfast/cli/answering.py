@@ -1,4 +1,4 @@
-"""`approve`, `deny`, `answer`, `resolve`, `abandon`, `return-to`: settling what only a person can settle."""
+"""`approve`, `deny`, `answer`, `resolve`, `resend`, `drop`, `abandon`, `return-to`: what only a person can settle."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from standfast.errors import Misuse
 from standfast.records import Json, Need
 
 call_argument = click.argument("call", required=False)
+mail_argument = click.argument("mail")
 
 
 @click.command()
@@ -107,3 +108,21 @@ def abandon(place: Place, asked: Json, run: str, frame: str) -> None:
 def return_to(place: Place, asked: Json, run: str, frame: str) -> None:
     """Send the run back to a thought on hold, by its id or goal."""
     do(place, run, "return_to", {"frame": frame, **asked})
+
+
+@click.command()
+@run_argument
+@mail_argument
+@asking
+def resend(place: Place, asked: Json, run: str, mail: str) -> None:
+    """Send a redirect that was not read again, to the next step; MAIL is the id that its need names."""
+    do(place, run, "resend", {"mail": mail, **asked})
+
+
+@click.command()
+@run_argument
+@mail_argument
+@asking
+def drop(place: Place, asked: Json, run: str, mail: str) -> None:
+    """Give a redirect that was not read back to its sender; MAIL is the id that its need names."""
+    do(place, run, "drop", {"mail": mail, **asked})

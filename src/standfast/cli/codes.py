@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 
 from standfast.errors import Halted, Misuse, StandfastError, StoreError
-from standfast.records import Accepted, Answer, Refused
 
 
 class Code(IntEnum):
@@ -44,10 +43,3 @@ def code_of_error(error: StandfastError) -> Code:
     if isinstance(error, Halted):
         return Code.REFUSED
     return Code.UNREACHABLE if isinstance(error, StoreError | Unreachable) else Code.ERROR
-
-
-def code_of_answer(answer: Answer) -> Code:
-    """The exit code of a verb's answer."""
-    if isinstance(answer, Accepted):
-        return Code.OK
-    return Code.REFUSED if isinstance(answer, Refused) else Code.TOO_LATE

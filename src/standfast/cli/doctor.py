@@ -20,7 +20,7 @@ from standfast.cli.codes import Code
 from standfast.cli.options import Place, reaching, say_json
 from standfast.cli.saying import tell
 from standfast.control import load
-from standfast.errors import KeyUnusable, StandfastError, StoreDamaged
+from standfast.errors import KeyUnusable, StandfastError, StoreBusy, StoreDamaged
 from standfast.evidence import keys
 from standfast.evidence.store_check import verify_store
 from standfast.leases import left_behind
@@ -136,6 +136,8 @@ def _store(path: Path, *, quick: bool) -> Iterator[Finding]:
         if not store.exists():
             yield Finding("schema", "note", "the file is empty", "it is made by the first run")
             return
+        if os.access(path, os.W_OK):
+            yield _disk(path)
         yield from _inside(store, quick=quick)
         if not quick:
             yield from _signatures(path)
@@ -157,6 +159,22 @@ def _file(path: Path) -> Iterator[Finding]:
     )
     if not os.access(path, os.W_OK):
         yield Finding("store", "bad", "you cannot write it", "verbs will fail: act as its owner, or through a server")
+
+
+def _disk(path: Path) -> Finding:
+    """By writing a page as it is: a full disk reads as well as ever."""
+    store = SqliteStore(path)
+    try:
+        store.probe()
+        if store.storage:
+            return Finding("disk", "bad", store.storage, "free space; pause, cancel and halt work meanwhile")
+    except StoreBusy as error:
+        return Finding("disk", "note", error.message, error.hint)
+    except StandfastError as error:
+        return Finding("disk", "bad", error.message, error.hint)
+    finally:
+        store.close()
+    return Finding("disk", "ok", "takes what is written")
 
 
 def _inside(store: SqliteStore, *, quick: bool) -> Iterator[Finding]:

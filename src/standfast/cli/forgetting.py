@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Generator
+from typing import Any
 
 import click
 
 from standfast.cli.access import matching
-from standfast.cli.codes import Code, Unreachable, code_of_answer
+from standfast.cli.answer_codes import code_of_answer
+from standfast.cli.codes import Code, Unreachable
 from standfast.cli.options import Place, RunId, me, reaching, say_json
 from standfast.cli.saying import tell
 from standfast.errors import Misuse
-from standfast.evidence.forgetting import ended_before
-from standfast.evidence.forgetting import forget as forget_run
+from standfast.evidence.forgetting import PAUSE_SECONDS, Turn, ended_before, forgetting
 from standfast.evidence.notary import sign_if_possible
 from standfast.evidence.redacted_store import RedactedStore
 from standfast.records import Accepted, Answer, Refused
@@ -50,14 +53,27 @@ def forget(place: Place, run: str | None, older_than: float | None, reason: str)
         store.create()
         ids = [_one(store, run)] if run is not None else _older(store, older_than or 0.0)
         by, why = place.by or me(), store.clean(reason)  # it outlives what is forgotten
-        answers = {
-            id_: store.write(lambda tx: forget_run(tx, id_, by=by, reason=why, route="standfast forget"))  # noqa: B023
-            for id_ in ids
-        }
+        answers = {id_: _forgotten(store, forgetting(id_, by=by, reason=why, route="standfast forget")) for id_ in ids}
         unsigned = sign_if_possible(store, str(store.path), "forget") if any(answers.values()) else ""
     finally:
         store.close()
     _show(place, answers, unsigned)
+
+
+def _forgotten(store: RedactedStore, turns: Generator[Turn, Any, Answer]) -> Answer:
+    """Each turn in a transaction of its own, with room between them for whoever waits for the store."""
+    found: Any = None
+    while True:
+        try:
+            kind, act = turns.send(found)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        if kind == "read":
+            found = store.read(act)
+        else:
+            found = store.write(act)
+            time.sleep(PAUSE_SECONDS)
 
 
 def _one(store: RedactedStore, given: str) -> str:

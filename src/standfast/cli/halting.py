@@ -17,6 +17,7 @@ from standfast.cli.saying import complain, tell
 from standfast.clock import RandomIds
 from standfast.errors import Misuse, StandfastError, StoreBusy, UnknownHalt
 from standfast.evidence.halt_signatures import signs_halts, verifies_halts
+from standfast.names import by_words
 from standfast.odd_text import mended
 from standfast.operator.acting import Acting, halt_from
 from standfast.operator.client import NoOperator, ask_port, ask_socket, socket_of
@@ -171,7 +172,8 @@ def halts(store: Path, halt_port: int | None, as_json: bool, lifted: bool) -> No
         state = "lifted" if one.lifted_at is not None else f"holds {one.runs} run{'' if one.runs == 1 else 's'}"
         signed = {"none": "not signed", "unchecked": "signed", "good": "signed", "wrong": "WRONGLY SIGNED"}
         since = time.strftime("since %Y-%m-%d %H:%M:%S", time.localtime(one.at))
-        tell(f"{one.id}  {what(one)}  {state}  {since}  by {one.by or 'somebody'}  {signed[one.signature]}")
+        who = by_words(one.by, one.by_token, "somebody")
+        tell(f"{one.id}  {what(one)}  {state}  {since}  {who}  {signed[one.signature]}")
         tell(f"  {one.reason}")
     if not found:
         tell("no halt holds")

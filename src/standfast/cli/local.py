@@ -7,23 +7,23 @@ import builtins
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json as loads
 
 from standfast.abc import Tx
-from standfast.agent import Agent
+from standfast.agents import Agent
 from standfast.cli.access import Wanted
 from standfast.cli.codes import Unreachable
 from standfast.codec import from_json
 from standfast.control import load
 from standfast.errors import Misuse, UnknownRun
 from standfast.events import Event, TextDelta
-from standfast.evidence.bundle import Wishes
 from standfast.handle import Handle
 from standfast.house_events import plain_house
 from standfast.json_values import is_object
+from standfast.lazily import adapter
 from standfast.leases import proven_dead
 from standfast.records import (
     ENDED,
@@ -46,8 +46,11 @@ from standfast.stops import receipt
 from standfast.tokens import lifetime, make_token, revoke_token, token_json
 from standfast.transcripts import Said
 
+if TYPE_CHECKING:
+    from standfast.evidence.bundle import Wishes
+
 _states: TypeAdapter[Any] = TypeAdapter(Any)
-_marks: TypeAdapter[Mark] = TypeAdapter(Mark)
+_marks: TypeAdapter[Mark] = adapter(Mark)
 SEARCHED = 2000
 ROUTE = "command line"
 
@@ -273,7 +276,7 @@ def who_holds(tx: Tx, run: str) -> str:
         return "no process holds it: it settles as soon as a driver with its agent runs"
     if proven_dead(lease):
         return f"its driver (pid {lease.pid}) is dead: it settles as soon as another driver with its agent runs"
-    others = sum(holder == lease.id and id_ != run for id_, _, _, holder in tx.claimable())
+    others = sum(holder == lease.id and id_ != run for id_, _, _, holder in tx.held())
     more = f" and {others} other runs of it" if others else ""
     return (
         f"its driver is the process {lease.pid}. `kill -9 {lease.pid}` ends that{more}; another driver then takes the"

@@ -15,9 +15,9 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic_core import from_json, to_json
 
-from standfast.cli import local, remote
 from standfast.cli.access import Access, Opened, matching
 from standfast.cli.codes import Unreachable
+from standfast.cli.placing import place_options
 from standfast.cli.saying import tell, tell_json
 from standfast.errors import Misuse, StandfastError
 from standfast.records import Json
@@ -52,7 +52,11 @@ class Place:
         if self.url is not None:
             if self.by is not None:
                 raise Misuse("a server knows who acts by the token", hint="leave --by out")
+            from standfast.cli import remote  # noqa: PLC0415 - http and TLS, for runs behind a server only
+
             return remote.opened(self.url, self.token, insecure=self.insecure)
+        from standfast.cli import local  # noqa: PLC0415 - the runtime, for runs in a file only
+
         return local.opened(self.store.absolute(), self.by or me(), shown=self.store)
 
     def do(self, act: Callable[[Access], Awaitable[T]]) -> T:
@@ -93,30 +97,6 @@ def _token(file: Path | None) -> str | None:
     return token
 
 
-def place_options(**more: Any) -> list[Callable[[Any], Any]]:
-    """--store, --url, --token-file, --insecure, --by, --json; `more` goes to click for each."""
-    return [
-        click.option(
-            "--store",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="The file the runs are in. [$STANDFAST_STORE, else ./runs.db]",
-            **more,
-        ),
-        click.option(
-            "--url", "--server", "url", help="The server they are on, instead of a file. [$STANDFAST_URL]", **more
-        ),
-        click.option(
-            "--token-file",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="A file with the server's token. [else $STANDFAST_TOKEN]",
-            **more,
-        ),
-        click.option("--insecure", is_flag=True, help="Send the token over plain http beyond this machine.", **more),
-        click.option("--by", help="Who acts. [your user name; a server knows it by the token]", **more),
-        click.option("--json", "as_json", is_flag=True, help="Answer in JSON.", **more),
-    ]
-
-
 def reaching(command: F) -> F:
     """A command on runs: --store, or --url with a token; --by; --json. It gets them as `place`."""
 
@@ -152,6 +132,8 @@ class RunId(click.ParamType[str]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """The runs in the store; a server is not asked, and what cannot be read completes to nothing."""
+        from standfast.cli import local  # noqa: PLC0415 - the runtime, for runs in a file only
+
         store = ctx.params.get("store") or Path(os.environ.get("STANDFAST_STORE") or STORE)
         try:
             ids = local.ids_in(store)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 from standfast import events as ev
+from standfast.cli.colours import Tinted
 from standfast.cli.words import (
     PLAN_SHAPES,
     SUSPICIOUS,
     TRIGGER_WORDS,
     TRIPWIRE_LIMITS,
+    UNREAD_SHAPE,
     budget_words,
+    child_lines,
+    child_words,
     count,
     duration,
     ended,
@@ -28,8 +33,10 @@ from standfast.cli.words import (
     trip_words,
 )
 from standfast.events import Event, TextDelta
+from standfast.names import by_words, name_words
 from standfast.records import Json, Receipt, RunView, Trigger
 from standfast.transcripts import Said
+from standfast.unread import NOT_READ
 
 
 def clock(at: float) -> str:
@@ -48,7 +55,9 @@ def by_urgency(views: Sequence[RunView]) -> list[RunView]:
 def run_row(view: RunView) -> tuple[str, str, str, str, str, str]:
     """A line of the list: status, id, agent, position, elapsed, remark."""
     position = plan_position(view) or f"step {view.step}"
-    remark = short(view.needs[0].words) if view.needs else short(view.error or view.waiting_for)
+    unread = view.not_read[0] if view.not_read else ""
+    below = next(itertools.starmap(child_words, view.child_needs.items()), "")
+    remark = short(view.needs[0].words if view.needs else view.error or unread or below or view.waiting_for)
     if view.needs:
         remark = f"needs you: {remark}"
     return (
@@ -63,12 +72,25 @@ def run_row(view: RunView) -> tuple[str, str, str, str, str, str]:
 
 def run_table(views: Sequence[RunView]) -> list[str]:
     """The list of runs in columns."""
-    rows = [("STATUS", "RUN", "AGENT", "AT", "ELAPSED", ""), *map(run_row, by_urgency(views))]
+    ordered = by_urgency(views)
+    rows = [("STATUS", "RUN", "AGENT", "AT", "ELAPSED", ""), *map(run_row, ordered)]
     widths = [max(len(row[n]) for row in rows) for n in range(5)]
-    return [
+    lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]).rstrip()
         for row in rows
     ]
+    remarks_at = sum(widths) + 2 * len(widths)
+    for n, view in enumerate(ordered, 1):
+        if about_unread(view):
+            lines[n] = Tinted(lines[n], "red", remarks_at)
+    return lines
+
+
+def about_unread(view: RunView) -> bool:
+    """Is its remark in the list about a redirect that was not read, its own or a child's?"""
+    if view.needs:
+        return view.needs[0].kind == "unread"
+    return not view.error and (bool(view.not_read) or NOT_READ in next(iter(view.child_needs.values()), ""))
 
 
 def run_page(view: RunView, options: str = "", said: Sequence[Said] = ()) -> list[str]:
@@ -86,17 +108,23 @@ def run_page(view: RunView, options: str = "", said: Sequence[Said] = ()) -> lis
         lines.append(f"  error: {view.error}")
     if view.changed:
         lines.append(f"  changed meanwhile: {view.changed}")
+    lines += [_tinted(f"  {line}", UNREAD_SHAPE in line) for line in not_read_lines(view, options)]
     if view.labels:
         lines.append("  labels: " + ", ".join(f"{name}={value}" for name, value in sorted(view.labels.items())))
     if view.plan:
         lines += ["", f"plan {plan_position(view)}"]
         for item in view.plan:
             was = f"  (was: {item.was})" if item.was else ""
-            lines.append(f"  {PLAN_SHAPES[item.status]} {item.title}{was}")
+            fixed = "" if item.redirects or item.status in ("done", "dropped") else "  (takes no redirects)"
+            lines.append(f"  {PLAN_SHAPES[item.status]} {item.title}{was}{fixed}")
     lines += _frames(view) + _mail(view) + _tripwire(said)
+    if view.child_needs:
+        lines += ["", *(_tinted(line, NOT_READ in line) for line in child_lines(view, options))]
     if view.needs:
         lines += ["", "needs you"]
-        lines += [f"  {line}" for need in view.needs for line in need_lines(need, view.id, options)]
+        for need in view.needs:
+            first, *typed = need_lines(need, view.id, options)
+            lines += [_tinted(f"  {first}", need.kind == "unread"), *(f"  {line}" for line in typed)]
     else:
         lines += [f"  {line}" for line in next_lines(view, options)]
     return lines
@@ -131,10 +159,22 @@ def _mail(view: RunView) -> list[str]:
         return []
     lines = ["", "mail"]
     for letter in view.mail[-10:]:
-        became = f"read in step {letter.step}" if letter.status == "consumed" else letter.disposition
-        why = f" ({letter.reason})" if letter.reason else ""
-        lines.append(f"  {letter.kind} from {letter.by or 'someone'}: {short(letter.text, 60)}  [{became}{why}]")
+        sender = name_words(letter.by, letter.by_token)
+        text = f"  {letter.kind} from {sender}: {short(letter.text, 60)}  [{letter.disposition}]"
+        lines.append(_tinted(text, letter.fate == "not_read"))
     return lines
+
+
+def _tinted(line: str, unread: bool) -> str:
+    return Tinted(line, "red") if unread else line
+
+
+def not_read_lines(view: RunView, options: str = "") -> list[str]:
+    """Redirects that nobody has read; a live run has needs for them, an ended one can be forked."""
+    if not view.not_read:
+        return []
+    fork = [f"  standfast fork {view.id}{options}"] if ended(view.status) else []
+    return [*(f"{UNREAD_SHAPE} {line}" for line in view.not_read), *fork]
 
 
 def _tripwire(said: Sequence[Said]) -> list[str]:
@@ -148,10 +188,10 @@ def _tripwire(said: Sequence[Said]) -> list[str]:
 def receipt_page(receipt: Receipt) -> list[str]:
     """What a stop did: finished, aborted, undone, left behind (R9)."""
     took = max(0.0, receipt.settled_at - receipt.accepted_at)
-    who = f" by {receipt.by}" if receipt.by else ""
+    who = by_words(receipt.by, receipt.by_token)
     why = f": {receipt.reason}" if receipt.reason else ""
     lines = [
-        f"receipt of {receipt.run}: {receipt.status}{who}{why} [{TRIGGER_WORDS[receipt.trigger]}]",
+        f"receipt of {receipt.run}: {joined([receipt.status, who], ' ')}{why} [{TRIGGER_WORDS[receipt.trigger]}]",
         f"  asked {clock(receipt.asked_at)}, settled {took:.2f} s after it was accepted",
         f"  {count(receipt.finished_steps, 'step')} finished and kept",
     ]
@@ -166,6 +206,7 @@ def receipt_page(receipt: Receipt) -> list[str]:
     if receipt.kept:
         lines.append(f"  kept: {', '.join(call.title or call.tool for call in receipt.kept)}")
     lines += [f"  left behind: {one.what} ({one.why})" for one in receipt.residue]
+    lines += [_tinted(f"  {UNREAD_SHAPE} {line}", unread=True) for line in receipt.not_read]
     lines += [f"  suspicious output: marked after {one.offset} characters of {one.call}" for one in receipt.marks]
     lines.append(f"  calls begun after it was accepted: {receipt.calls_after_cancel}")
     if receipt.usage.tokens or receipt.usage.cost:
@@ -228,7 +269,7 @@ def _about(event: Event) -> str:
         case ev.RunCancelled():
             return f"{count(event.receipt.finished_steps, 'step')} finished"
         case ev.OutputSuspected():
-            return joined([suspected_words(event), f"by {event.by}" if event.by else ""])
+            return joined([suspected_words(event), by_words(event.by, event.by_token)])
         case ev.PlanChanged():
             return "  ".join(f"{PLAN_SHAPES[item.status]} {item.title}" for item in event.plan)
         case ev.StepFailed() | ev.RunFailed():
@@ -248,7 +289,7 @@ def _about(event: Event) -> str:
             trigger: Trigger | None = getattr(event, "trigger", None)
             return joined(
                 [
-                    f"by {event.by}" if event.by else "",
+                    by_words(event.by, event.by_token),
                     f"[{TRIGGER_WORDS[trigger]}]" if trigger is not None else "",
                     event.reason,
                     f"in flight: {flying(flight)}" if flight else "",

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from standfast.agent import Agent
+from standfast.agents import Agent
 from standfast.cli.access import find
 from standfast.cli.codes import Code
 from standfast.cli.local import LocalAccess

@@ -6,13 +6,17 @@ import json
 import sys
 from importlib import metadata
 
+from standfast.cli.colours import Tinted, has_colours, painted
 from standfast.errors import StandfastError
 from standfast.odd_text import for_terminal, json_for_terminal
 
 
 def tell(text: str) -> None:
     """A line of the answer. Words of models and strangers in it make no other line, and steer nothing."""
-    sys.stdout.write(f"{for_terminal(text)}\n")
+    shown = for_terminal(text)
+    if isinstance(text, Tinted) and has_colours(sys.stdout):
+        shown = for_terminal(text[: text.start]) + painted(for_terminal(text[text.start :]), text.colour)
+    sys.stdout.write(f"{shown}\n")
     sys.stdout.flush()
 
 

@@ -6,21 +6,12 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Final, Protocol, TextIO
+from typing import Protocol, TextIO
 
+from standfast.cli.colours import has_colours, painted
 from standfast.cli.words import Colour
 from standfast.odd_text import STEERING
 
-_CODES: Final[dict[Colour | None, str]] = {
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-    "white": "37",
-    "bright_black": "90",
-}
 INDENT = "    "
 
 
@@ -150,12 +141,11 @@ class TerminalScreen:
         return lines
 
     def _coloured(self, text: str, colour: Colour | None) -> str:
-        code = _CODES.get(colour) if self._colours else None
-        return f"\x1b[{code}m{text}\x1b[0m" if code else text
+        return painted(text, colour) if self._colours else text
 
 
 def screen_for(out: TextIO) -> Screen:
     """The screen that fits where the output goes."""
     if out.isatty() and os.environ.get("TERM") != "dumb":
-        return TerminalScreen(out, colours="NO_COLOR" not in os.environ)
+        return TerminalScreen(out, colours=has_colours(out))
     return PlainScreen(out)

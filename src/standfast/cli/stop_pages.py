@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from standfast.cli.pages import clock
-from standfast.cli.words import TRIGGER_WORDS, count
+from standfast.cli.words import TRIGGER_WORDS, count, joined
+from standfast.names import by_words
 from standfast.records import Moment
 from standfast.stop_records import Reached, StopRecord, settled_words, since_accepted
 
@@ -22,7 +23,7 @@ def stops_page(stops: Sequence[StopRecord]) -> list[str]:
 
 
 def _head(stop: StopRecord) -> Iterator[str]:
-    who = f" by {stop.by}" if stop.by else ""
+    who = f" {by_words(stop.by, stop.by_token)}" if stop.by else ""
     why = f": {stop.reason}" if stop.reason else ""
     way = f", via {stop.route}" if stop.route else ""
     yield f"stop {stop.number}: {VERBS[stop.verb]}{who}{why} [{TRIGGER_WORDS[stop.trigger]}{way}]"
@@ -58,7 +59,7 @@ def _rest(stop: StopRecord) -> Iterator[str]:
         yield f"  {why} {count(kept.characters, 'character')} of {kept.call}, from {kept.start} on ({kept.channel})"
     for mark in stop.marks:
         place = "before anything was said" if mark.call is None else f"after {mark.offset} characters of {mark.call}"
-        yield f"  suspicious output: marked {place}" + (f" by {mark.by}" if mark.by else "")
+        yield joined([f"  suspicious output: marked {place}", by_words(mark.by, mark.by_token)], " ")
 
 
 def client_words(one: Reached) -> str:

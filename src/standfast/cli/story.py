@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from standfast import events as ev
 from standfast.cli.pages import suspected_words
@@ -10,6 +11,7 @@ from standfast.cli.screens import Screen
 from standfast.cli.words import (
     PLAN_SHAPES,
     TRIPWIRE_LIMITS,
+    UNREAD_SHAPE,
     Colour,
     budget_words,
     count,
@@ -23,10 +25,23 @@ from standfast.cli.words import (
     trip_words,
 )
 from standfast.events import Event, TextDelta
+from standfast.names import by_words, name_words
 from standfast.records import PlanItem, RunView
+from standfast.unread import ENDED_UNREAD
 
 SHORTEST_TOLD = 0.05  # seconds
 _PLAN_COLOURS: dict[str, Colour] = {"running": "green", "done": "blue", "dropped": "bright_black"}
+
+
+class _Asked(Protocol):
+    """What somebody did, and why."""
+
+    @property
+    def by(self) -> str | None: ...
+    @property
+    def by_token(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
 
 
 class Story:
@@ -96,11 +111,22 @@ class Story:
             case ev.StepFailed() | ev.RunFailed():
                 return [(f"  ✖ {event.error}", "red")]
             case ev.MailReceived():
-                return [(f"  ✉ {event.kind} from {event.by or 'someone'}: {event.text} [{event.disposition}]", "cyan")]
+                sender = name_words(event.by, event.by_token)
+                return [(f"  ✉ {event.kind} from {sender}: {event.text} [{event.disposition}]", "cyan")]
             case ev.MailConsumed():
-                return [(f"  ✉ read in step {event.step}", "cyan")]
+                return [(f"  ✉ read at step {event.step}, applied", "cyan")]
+            case ev.MailNotRead():
+                whose = f"“{event.item}” (step {event.step})" if event.item else f"step {event.step}"
+                return [(f"  {UNREAD_SHAPE} not read: {whose} ended without reading it", "red")]
+            case ev.MailResent():
+                return [
+                    (f"  ✉ sent again {by_words(event.by, event.by_token, 'someone')} [{event.disposition}]", "cyan")
+                ]
             case ev.MailReturned():
-                return [(f"  ✉ returned: {event.reason}", "yellow")]
+                unread = event.reason == ENDED_UNREAD
+                return [
+                    (f"  {UNREAD_SHAPE if unread else '✉'} returned: {event.reason}", "red" if unread else "yellow")
+                ]
             case ev.FrameOpened():
                 return [(f"  ◇ thinks about {event.goal}", "magenta")]
             case ev.FrameHeld():
@@ -108,7 +134,8 @@ class Story:
             case ev.FrameReturned():
                 return [(f"  ◆ {event.text}", "magenta")]
             case ev.FrameAbandoned():
-                return [(f"  ◇ abandoned by {event.by or 'the run'}: {event.goal} ({event.reason})", "magenta")]
+                who = by_words(event.by, event.by_token, "the run")
+                return [(f"  ◇ abandoned {who}: {event.goal} ({event.reason})", "magenta")]
             case ev.Replied():
                 return [(f"  « {event.text}", None), *((f"    {line}", "magenta") for line in event.lines)]
             case _:
@@ -118,32 +145,32 @@ class Story:
         match event:
             case ev.PauseAsked():
                 waits = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
-                return [(f"◐ pause asked{_by(event.by, event.reason)}{waits}", "yellow")]
+                return [(f"◐ pause asked{_by(event)}{waits}", "yellow")]
             case ev.RunHalted():
                 waits = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
-                return [(f"■ halted{_by(event.by, event.reason)}{waits}", "red")]
+                return [(f"■ halted{_by(event)}{waits}", "red")]
             case ev.RunLifted():
-                return [(f"□ halt lifted{_by(event.by, event.reason)}", "green")]
+                return [(f"□ halt lifted{_by(event)}", "green")]
             case ev.RunPaused():
                 why = joined([", ".join(event.holds).replace("_", " "), event.text], ": ")
                 lines: list[tuple[str, Colour | None]] = [(f"‖ paused ({why})", "yellow")]
                 return lines + [(f"  ! still running: {one}", "red") for one in event.residue]
             case ev.ResumeAsked():
-                resumed: list[tuple[str, Colour | None]] = [(f"▶ resumed{_by(event.by, event.reason)}", "green")]
+                resumed: list[tuple[str, Colour | None]] = [(f"▶ resumed{_by(event)}", "green")]
                 if event.changed:
                     resumed.append((f"  what you changed: {event.changed}", "cyan"))
                 return resumed
             case ev.CancelAsked():
                 flight = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
-                return [(f"◓ cancel asked{_by(event.by, event.reason)}{flight}", "red")]
+                return [(f"◓ cancel asked{_by(event)}{flight}", "red")]
             case ev.OutputSuspected():
-                return [(f"⚑ {suspected_words(event)}{_by(event.by, event.reason)}", "red")]
+                return [(f"⚑ {suspected_words(event)}{_by(event)}", "red")]
             case ev.RewindAsked():
-                return [(f"↺ rewind to step {event.to}{_by(event.by, event.reason)}", "yellow")]
+                return [(f"↺ rewind to step {event.to}{_by(event)}", "yellow")]
             case ev.StateEdited():
-                return [(f"✎ edited{_by(event.by, event.reason)}: {event.changed}", "cyan")]
+                return [(f"✎ edited{_by(event)}: {event.changed}", "cyan")]
             case ev.Answered():
-                return [(f"  ⌨ {event.answer}{_by(event.by, event.reason)}", "cyan")]
+                return [(f"  ⌨ {event.answer}{_by(event)}", "cyan")]
             case ev.RunClaimed() if event.taken_from:
                 return [("  taken over from a driver that is gone", "yellow")]
             case _:
@@ -215,8 +242,9 @@ def bottom_lines(view: RunView, hint: str) -> list[str]:
     return ["", *plan, state, f"  {hint}"]
 
 
-def _by(by: str | None, reason: str) -> str:
-    return (f" by {by}" if by else "") + (f": {reason}" if reason else "")
+def _by(event: _Asked) -> str:
+    who = by_words(event.by, event.by_token)
+    return (f" {who}" if who else "") + (f": {event.reason}" if event.reason else "")
 
 
 def _args(event: ev.CallStarted) -> str:

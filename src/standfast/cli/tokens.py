@@ -10,6 +10,7 @@ import click
 
 from standfast.cli.access import Access, find
 from standfast.cli.options import Label, Place, reaching
+from standfast.names import by_words
 from standfast.rights import RIGHTS
 
 
@@ -99,7 +100,7 @@ def house_line(event: dict[str, Any]) -> str:
     """One event of the house, on one line: nothing that somebody tried can draw on the terminal."""
     common = ("seq", "at", "type", "by", "route")
     more = ", ".join(f"{name}={value!r}" for name, value in event.items() if name not in common and value)
-    who = event["by"] or "somebody unknown"
+    who = by_words(event["by"], event.get("by_token", ""), "somebody unknown")
     kind = str(event["type"]).replace("_", " ")
-    line = f"{event['seq']} {_when(event['at'])} {kind} by {who} via {event['route'] or '-'}: {more}"
+    line = f"{event['seq']} {_when(event['at'])} {kind} {who} via {event['route'] or '-'}: {more}"
     return "".join(letter if letter.isprintable() else "?" for letter in line)

@@ -11,17 +11,20 @@ from typing import Any, Literal, TypeVar
 import click
 
 from standfast.cli.access import Access, asked_with, find
-from standfast.cli.codes import Code, Hidden, code_of_answer
+from standfast.cli.answer_codes import code_of_answer
+from standfast.cli.codes import Code, Hidden
 from standfast.cli.options import JsonObject, JsonText, Place, reaching, run_argument, say_json, text_of
 from standfast.cli.pages import receipt_page
 from standfast.cli.saying import complain, tell
-from standfast.cli.words import answer_lines
+from standfast.cli.words import answer_lines, waiting_lines
 from standfast.odd_text import mended
 from standfast.records import Accepted, Answer, Json, Receipt, RunView
 from standfast.shapes import answer_json, receipt_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 WAIT_SECONDS = 0.05
+QUIET_SECONDS = 1.0  # a stop that takes longer says what it waits for
+AGAIN_SECONDS = 30.0  # and says so again, so that nobody takes it for dead
 
 
 def asking(command: F) -> F:
@@ -52,10 +55,26 @@ waiting = click.option("--wait", is_flag=True, help="Until it has settled; then 
 
 
 async def settled(access: Access, run: str) -> Receipt:
-    """The receipt, once nothing of the run is running."""
-    while (found := await access.receipt(run)) is None:  # noqa: ASYNC110 - a server tells nobody
-        await asyncio.sleep(WAIT_SECONDS)
+    """The receipt, once nothing of the run is running; meanwhile what it waits for, and what would help."""
+    began = time.monotonic()
+    said, at = "", began
+    while (found := await access.receipt(run)) is None:
+        now = time.monotonic()
+        if now - began > QUIET_SECONDS:
+            lines = await _waits_for(access, run)
+            if lines and (lines[0] != said or now - at > AGAIN_SECONDS):
+                complain(f"{lines[0]} ({now - began:.0f} s)", *lines[1:])
+                said, at = lines[0], now
+        await asyncio.sleep(WAIT_SECONDS if now - began < QUIET_SECONDS else 5 * WAIT_SECONDS)
     return found
+
+
+async def _waits_for(access: Access, run: str) -> list[str]:
+    try:
+        view = await access.view(run)
+    except Hidden:
+        return []
+    return waiting_lines(view, access.options)
 
 
 async def carry_out(

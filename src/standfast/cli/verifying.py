@@ -12,8 +12,10 @@ from standfast.cli.options import say_json
 from standfast.cli.saying import tell
 from standfast.errors import Misuse
 from standfast.evidence.bundle_check import is_bundle, verify_bundle
+from standfast.evidence.keys import kept_beside
 from standfast.evidence.report import Report, Verdict
 from standfast.evidence.store_check import trusted_keys, verify_store
+from standfast.odd_text import one_line
 
 SIGNS: dict[Verdict, str] = {"proved": "✔", "unproved": "?", "broken": "✖"}
 CODES: dict[Verdict, Code] = {"proved": Code.OK, "unproved": Code.UNPROVED, "broken": Code.BROKEN}
@@ -39,11 +41,15 @@ def verify(file: Path, key_files: tuple[Path, ...], anchor: Path | None, as_json
     if not file.exists():
         raise Unreachable(f"there is no {file}", hint="give the file of a store, or a bundle")
     keys = trusted_keys(key_files) if key_files else trusted_keys(()) if is_bundle(file) else ()
-    check = verify_bundle if is_bundle(file) else verify_store
-    report = check(file, keys, anchor_file(anchor))
+    lines = anchor_file(anchor)
+    if is_bundle(file):  # it may be older than the last change of keys, which only the store knows
+        report = verify_bundle(file, keys, lines, [kept for one in key_files for kept in kept_beside(one)])
+    else:
+        report = verify_store(file, keys, lines)
     if as_json:
         findings = [asdict(one) for one in report.findings]
-        say_json({"verdict": report.verdict, "words": report.words, "findings": findings, "not_proved": report.limits})
+        told = {"verdict": report.verdict, "words": report.words, "findings": findings}
+        say_json({**told, "claimed": report.claims, "not_proved": report.limits})
     else:
         _tell(report)
     raise click.exceptions.Exit(CODES[report.verdict])
@@ -65,17 +71,22 @@ def anchor_file(anchor: Path | None) -> list[str] | None:
 
 
 def _tell(report: Report) -> None:
+    """One line for each: names and claims are somebody else's, and none of them makes a line that looks like ours."""
     for verdict in ("proved", "unproved", "broken"):
         found = report.of(verdict)
         runs = [one for one in found if one.what.startswith("run ")] if verdict == "proved" else []
         left_out = runs[SHOWN:]
         for one in found:
             if one not in left_out:
-                tell(f"{SIGNS[verdict]} {one.what}: {one.text}")
+                tell(one_line(f"{SIGNS[verdict]} {one.what}: {one.text}"))
         if left_out:
             tell(f"{SIGNS[verdict]} and {len(left_out)} more runs")
+    if report.claims and report.verdict != "broken":
+        tell("claimed by whoever made the bundle, and not proved by the signature:")
+        for claim in report.claims:
+            tell(f"  {one_line(claim)}")
     if report.verdict != "broken":
         tell("what no signature proves:")
         for limit in report.limits:
-            tell(f"  {limit}")
+            tell(f"  {one_line(limit)}")
     tell(report.words)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from standfast.events import TripwireTripped
 from standfast.records import (
+    ENDED,
     Accepted,
     Answer,
     CallRef,
@@ -49,6 +50,7 @@ LOOKS: Final[dict[str, Look]] = {
     "failed": Look("▲", "magenta"),
 }
 PLAN_SHAPES: Final[dict[str, str]] = {"queued": "○", "running": "▶", "done": "✔", "dropped": "╌"}
+UNREAD_SHAPE: Final = "✉!"  # a redirect that nobody has read, shown in red where there are colours
 SUSPICIOUS: Final = "⚑ stopped here as suspicious"
 TRIGGER_WORDS: Final[dict[Trigger, str]] = {
     "api": "by a program",
@@ -98,13 +100,16 @@ def status_words(view: RunView) -> str:
 
 
 def plan_position(view: RunView) -> str:
-    """`2/4`: the item being worked on, or how many are done; empty without a plan."""
+    """`2/4`: how many are done, and the one being worked on; empty without a plan.
+
+    The page counts in the same way: page/test/plan_positions.json is for both.
+    """
     items = [item for item in view.plan if item.status != "dropped"]
     if not items:
         return ""
     done = sum(item.status == "done" for item in items)
-    at = next((n for n, item in enumerate(items, 1) if item.status == "running"), min(done + 1, len(items)))
-    return f"{len(items) if done == len(items) else at}/{len(items)}"
+    at_work = view.status not in ENDED and any(item.status == "running" for item in items)
+    return f"{done + at_work}/{len(items)}"
 
 
 def next_item(view: RunView) -> PlanItem | None:
@@ -155,6 +160,20 @@ def consequences(view: RunView) -> dict[Literal["pause", "redirect", "cancel"], 
     return {"pause": told.pause, "redirect": told.redirect, "cancel": told.cancel}
 
 
+def child_lines(view: RunView, options: str = "") -> list[str]:
+    """The runs below this one that need someone, each with the command that shows what can be done."""
+    return [
+        line
+        for child, words in view.child_needs.items()
+        for line in (child_words(child, words), f"  standfast show {child}{options}")
+    ]
+
+
+def child_words(child: str, words: str) -> str:
+    """A run below that needs someone; its id is long, and comes last."""
+    return f"a child needs you: {words} ({child})"
+
+
 # --- commands to type ------------------------------------------------------------------------------
 
 
@@ -162,7 +181,7 @@ def command(verb: str, run: str, args: Json, options: str = "") -> str:
     """The command line that carries out a verb with its arguments."""
     words: list[str] = [verb.replace("_", "-"), run]
     for name, value in args.items():
-        if name in ("call_id", "frame", "text", "to", "value"):
+        if name in ("call_id", "frame", "mail", "text", "to", "value"):
             words.append(value if isinstance(value, str) else json.dumps(value))
         elif name == "accept_stale" and value:
             words.append("--accept-stale")
@@ -170,6 +189,8 @@ def command(verb: str, run: str, args: Json, options: str = "") -> str:
             words += [f"--{name}", json.dumps(value)]
         elif name in ("reason", "note") and value:
             words += [f"--{name}", str(value)]
+        elif name == "when" and value == "next":
+            words.append("--next")
         elif name == "call":
             words += ["--call", str(value)]
         elif name == "decision":
@@ -233,8 +254,8 @@ def answer_lines(verb: str, answer: Answer, view: RunView, options: str = "") ->
     lines = [f"{verb} accepted: {view.id} is {status_words(view)}"]
     letter = next((one for one in view.mail if one.id == answer.mail), None)
     if letter is not None:
-        read = f"read in step {letter.step}" if letter.status == "consumed" else ""
-        lines.append(f"  {letter.kind}: {read or answer.note or letter.disposition}")
+        became = letter.disposition if letter.fate != "sent" else answer.note or letter.disposition
+        lines.append(f"  {letter.kind}: {became}")
     elif answer.note:
         lines.append(f"  {answer.note}")
     if answer.in_flight:
@@ -242,6 +263,16 @@ def answer_lines(verb: str, answer: Answer, view: RunView, options: str = "") ->
     if view.waiting_for:
         lines.append(f"  waiting for {view.waiting_for}")
     return lines + [f"  {line}" for line in next_lines(view, options)]
+
+
+def waiting_lines(view: RunView, options: str = "") -> list[str]:
+    """What a stop that was accepted waits for, and what would help."""
+    if view.status not in ("pausing", "cancelling"):
+        return []
+    lines = [f"accepted: {view.id} is {view.status}, waiting for {view.waiting_for or 'its driver'}"]
+    if view.waiting_for.startswith("a driver"):  # nobody has the code: it will not settle by itself
+        lines.append(f"  standfast serve MODULE:AGENT{options}    # a process with its code settles it")
+    return lines
 
 
 def next_lines(view: RunView, options: str = "") -> list[str]:

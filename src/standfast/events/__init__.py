@@ -35,7 +35,7 @@ from standfast.events.frames import (
     FrameReturned,
     Replied,
 )
-from standfast.events.mail import MailConsumed, MailReceived, MailReturned
+from standfast.events.mail import MailConsumed, MailNotRead, MailReceived, MailResent, MailReturned
 from standfast.events.people import (
     Forked,
     HandedBack,
@@ -103,7 +103,9 @@ __all__ = [
     "LateResult",
     "LeftBehind",
     "MailConsumed",
+    "MailNotRead",
     "MailReceived",
+    "MailResent",
     "MailReturned",
     "Noted",
     "OutputSuspected",
@@ -185,6 +187,8 @@ Event: TypeAlias = Annotated[
     | Answered
     | MailReceived
     | MailConsumed
+    | MailNotRead
+    | MailResent
     | MailReturned
     | FrameOpened
     | FrameAdvanced

@@ -19,6 +19,7 @@ class ByPerson(Recorded):
     """What somebody did: `by` says who, `route` by which way they came (a path of the server, a command)."""
 
     route: str = ""
+    by_token: str = ""  # the token that a server was shown for it; empty: `by` is what they called themselves
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,5 +35,6 @@ class Asking(ByPerson):
     """The commit with which a stop holds, stamped too; `asked` is when somebody, or something, asked for it."""
 
     asked: Moment | None = None
+    accepted: Moment | None = None  # for one that no store could take then: since when it held in the process asked
     uptime: float | None = None
     boot: str | None = None

@@ -31,6 +31,27 @@ class MailConsumed(Recorded):
 
 
 @dataclass(slots=True, kw_only=True)
+class MailNotRead(Recorded):
+    """A step that was to read a redirect has ended without doing so; it is still there."""
+
+    type: Literal["mail_not_read"] = "mail_not_read"
+    mail: str
+    step: int
+    item: str = ""  # the title of the plan item that the step worked on
+
+
+@dataclass(slots=True, kw_only=True)
+class MailResent(ByPerson):
+    """A redirect that was not read is sent again, to the next step."""
+
+    type: Literal["mail_resent"] = "mail_resent"
+    mail: str
+    by: str | None
+    disposition: str
+    reason: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
 class MailReturned(Recorded):
     type: Literal["mail_returned"] = "mail_returned"
     mail: str

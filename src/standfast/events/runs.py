@@ -76,7 +76,7 @@ class RunHalted(Asking):
 
 
 @dataclass(slots=True, kw_only=True)
-class RunLifted(Recorded):
+class RunLifted(ByPerson):
     """A halt holds the run no longer; `holds` is what still does."""
 
     type: Literal["run_lifted"] = "run_lifted"
@@ -129,7 +129,7 @@ class CancelAsked(Asking):
 
 
 @dataclass(slots=True, kw_only=True)
-class OutputSuspected(Recorded):
+class OutputSuspected(ByPerson):
     """Somebody stopped the run for what it says, `offset` characters into the call's text; None: nothing was said."""
 
     type: Literal["output_suspected"] = "output_suspected"

@@ -27,6 +27,7 @@ from standfast.evidence.checkpoints import FORMAT as BLIND
 from standfast.evidence.checkpoints import hash_of, signed_part
 from standfast.evidence.clocks import clocks_of
 from standfast.evidence.html_report import report_page
+from standfast.evidence.key_changes import Succession, changes_in
 from standfast.evidence.keys import Key
 from standfast.evidence.notary import checkpoint_now
 from standfast.evidence.readme import readme
@@ -134,6 +135,9 @@ class _Writing:
         self._out.part(shapes.CLOCKS, [clocks.file()])
         custody = self._custody({row.id for row in family})
         self._out.part(shapes.CUSTODY, [custody_file(custody)])
+        changes = Succession.of(changes_in(self._tx.plain_house())).changes
+        if changes:
+            self._out.part(shapes.KEYS, (as_line(one.line()) for one in changes))
         anchored = self._anchor(checkpoints)
         sealed, directive = self._directive(family[0])
         if sealed is not None:
@@ -145,7 +149,7 @@ class _Writing:
             versions=_versions(),
             models=sorted({model for _, parts in runs for model in parts.models}),
             runs=[included for included, _ in runs],
-            children_not_included=self._left_out({row.id for row in family}),
+            children_not_included=self._left_out(runs),
             checkpoint=self._last.n,
             checkpoints_left_out=checkpoints.left_out,
             key=self._key.name,
@@ -164,6 +168,11 @@ class _Writing:
     # --- runs ---------------------------------------------------------------------------------------
 
     def _run(self, row: RunRow, named: Named, index: int) -> tuple[Included, RunParts]:
+        if row.doc.forgotten and self._tx.has_content(row.n):
+            raise Misuse(
+                f"run {row.id} was forgotten, and not all of its content is deleted yet",
+                hint="forget it again, which finishes that; then take the bundle",
+            )
         folder = f"children/{index}" if index else shapes.RUN_FOLDER
         chain = Chain(head=genesis(row.id))
         lines = (as_line(one.line()) for one in self._rows(row, named.seq, chain))
@@ -211,9 +220,12 @@ class _Writing:
                 hash=chain.head.hex(),
             )
 
-    def _left_out(self, included: set[str]) -> list[str]:
-        below = {id_ for run in included for id_ in self._tx.children(run, live=False)}
-        return sorted(below - included)
+    def _left_out(self, runs: Sequence[tuple[Included, RunParts]]) -> list[str]:
+        """Children that are not in here: by the record, which proves them; of a forgotten run by the store."""
+        below: set[str] = set()
+        for one, parts in runs:
+            below |= {*self._tx.children(one.id, live=False)} if one.forgotten else {*parts.children}
+        return sorted(below - {one.id for one, _ in runs})
 
     # --- what proves it -----------------------------------------------------------------------------
 

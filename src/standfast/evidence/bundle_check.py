@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,9 @@ from pydantic_core import from_json
 
 from standfast.evidence import bundle_shapes as shapes
 from standfast.evidence.bundle import anchor_lines, custody_file
+from standfast.evidence.bundle_claims import claims_of
 from standfast.evidence.bundle_shapes import About, CheckpointLine, Included, Manifest, RecordLine, Signature
+from standfast.evidence.bundle_trust import Anchored, Trust
 from standfast.evidence.bundle_zip import BundleReader, NotABundle
 from standfast.evidence.chains import Chain, follow_row
 from standfast.evidence.checking import CHANGED, KEY_LIMIT, SIGNING_LIMIT, changed_at_rest
@@ -21,6 +23,7 @@ from standfast.evidence.checkpoints import DOMAIN, hash_of, stood_hash
 from standfast.evidence.clocks import Clocks, clocks_of
 from standfast.evidence.html_report import report_page
 from standfast.evidence.html_text import when
+from standfast.evidence.key_changes import NO_CHANGES, KeyChange, Succession, trouble_between
 from standfast.evidence.keys import fingerprint, verify_signature
 from standfast.evidence.readme import readme
 from standfast.evidence.report import Report
@@ -28,7 +31,7 @@ from standfast.evidence.run_parts import RunParts, read_run
 from standfast.evidence.statements import Named, Shown
 from standfast.house_events import HouseEvent, RunForgotten, decode_house
 from standfast.json_values import is_array
-from standfast.odd_text import plain
+from standfast.odd_text import one_line, plain
 from standfast.records import ENDED
 from standfast.rows import CheckpointRow
 from standfast.stores.chain import NO_STATE, genesis
@@ -42,7 +45,7 @@ LIMITS = (
     "the wall clock: times are what the machine's clock said, beside its own count of seconds where that is known",
     "what anybody saw: text is counted as handed to a connection",
     "what is redacted, and states, logs, journal and mail: the bundle has digests of them at most",
-    "that the list of custody is complete: it is what whoever made the bundle took from the store",
+    "who somebody is: a name in the record is a token's, or what somebody called themselves",
 )
 
 
@@ -59,12 +62,17 @@ def about_of(path: Path) -> About:
         return _read(Manifest, reader.whole(shapes.MANIFEST, shapes.MOST_OF_MANIFEST), shapes.MANIFEST).about
 
 
-def verify_bundle(path: Path, given: Collection[bytes] = (), anchor: Iterable[str] | None = None) -> Report:
-    """What is proved about the bundle at this path, and what is not."""
+def verify_bundle(
+    path: Path, given: Collection[bytes] = (), anchor: Iterable[str] | None = None, replaced: Collection[bytes] = ()
+) -> Report:
+    """What is proved about the bundle at this path, and what is not.
+
+    `replaced` are keys that those given took the place of.
+    """
     report = Report()
     try:
         with BundleReader(path) as reader:
-            _Checking(reader, given, report).check(anchor)
+            _Checking(reader, Trust(given, replaced), report).check(anchor)
     except NotABundle as error:
         report.broken("file", plain(error.message))
     return report
@@ -80,9 +88,11 @@ class _Checkpoints:
 
 
 class _Checking:
-    def __init__(self, reader: BundleReader, given: Collection[bytes], report: Report) -> None:
+    def __init__(self, reader: BundleReader, trust: Trust, report: Report) -> None:
         self._reader = reader
-        self._given = given
+        self._trust = trust
+        self._known = trust.known = self._key_changes()
+        self._signer = b""
         self._report = report
         self._sizes: dict[str, int] = {}
 
@@ -90,6 +100,14 @@ class _Checking:
         manifest = self._manifest()
         if manifest is None:
             return
+        unknown = self._trust.unknown(self._signer)
+        if unknown:
+            self._report.unproved("manifest", unknown)  # honest or not: what contradicts it is looked for all the same
+        self._follow(manifest, anchor)
+        if unknown and not self._report.is_broken():
+            self._report.doubt()
+
+    def _follow(self, manifest: Manifest, anchor: Iterable[str] | None) -> None:
         about = manifest.about
         self._parts(manifest)
         if self._report.is_broken():
@@ -98,13 +116,16 @@ class _Checking:
         if checkpoints is None:
             return
         runs = [parts for one in about.runs if (parts := self._run(one, about, checkpoints)) is not None]
+        self._family(about, runs)
         custody = self._custody(about)
         if self._report.is_broken() or custody is None:
             return
         clocks = clocks_of(checkpoints.shown, [(parts.run, parts.stops) for parts in runs])
         self._derived(about, runs, clocks, custody)
-        self._anchor(about, checkpoints, anchor)
-        self._tell(about, clocks)
+        anchored = self._anchor(about, checkpoints, anchor)
+        self._tell(about, clocks, custody)
+        if not self._trust.unknown(self._signer) and not self._report.is_broken():
+            self._judge_signer(about, anchored)
 
     # --- who says so ------------------------------------------------------------------------------------
 
@@ -115,10 +136,6 @@ class _Checking:
             key, signed = bytes.fromhex(signature.key), bytes.fromhex(signature.signature)
         except ValueError:
             raise NotABundle("its signature is no signature") from None
-        if self._given and key not in self._given:
-            name = fingerprint(key)
-            self._report.broken("manifest", f"it is signed with key {name}, which is none of those you trust")
-            return None
         if not verify_signature(key, shapes.DOMAIN + raw, signed):
             self._report.broken("manifest", "its signature does not fit: it was changed after it was signed")
             return None
@@ -128,19 +145,39 @@ class _Checking:
             raise NotABundle(f"its format {about.format} is not known here; use a newer standfast")
         if about.key != fingerprint(key) or not about.runs:
             raise NotABundle("its manifest contradicts itself")
-        if self._given:
-            self._report.proved("key", f"signed with {fingerprint(key)}, as you asked")
-        else:
-            text = f"signed with {fingerprint(key)}; whose key that is, is not known: give the one you trust with --key"
-            self._report.unproved("key", text)
+        self._signer = key
+        for one in self._known.changes:
+            self._report.proved("key", one.words)
         return manifest
+
+    def _judge_signer(self, about: About, anchored: Anchored) -> None:
+        """Does the key that signed it count? Said last: of one that was replaced, the anchor knows when it signed."""
+        standing, text = self._trust.standing(self._signer, about.made.at, anchored)
+        if standing == "broken":
+            self._report.broken("manifest", text)
+        elif standing == "proved":
+            self._report.proved("key", text)
+        else:
+            self._report.unproved("key", text)
+        if standing in ("doubted", "broken"):
+            self._report.doubt()
+
+    def _key_changes(self) -> Succession:
+        """Read before anything else: each is proved by the signatures of both keys, and by nothing around it."""
+        if shapes.KEYS not in self._reader.names:
+            return NO_CHANGES
+        lines = self._reader.whole(shapes.KEYS, shapes.MOST_OF_KEYS).splitlines()
+        changes = [_read(KeyChange, line, shapes.KEYS) for line in lines]
+        if not all(one.signed_by_both for one in changes):
+            raise NotABundle(f"{shapes.KEYS} has a change of keys that is not signed by both")
+        return Succession(changes)
 
     def _parts(self, manifest: Manifest) -> None:
         """Every part is the one that was signed for, and there are no others."""
         listed = {part.name: part for part in manifest.parts}
         expected = _expected(manifest.about)
         there = self._reader.names - {shapes.MANIFEST, shapes.SIGNATURE}
-        if len(listed) != len(manifest.parts) or listed.keys() != expected:
+        if len(listed) != len(manifest.parts) or listed.keys() - {shapes.KEYS} != expected:
             raise NotABundle("its manifest does not list the parts that a bundle has")
         for name in sorted(there ^ listed.keys()):
             text = "is missing" if name in listed else "is in no manifest: it was put in"
@@ -167,9 +204,11 @@ class _Checking:
     def _checkpoints(self, about: About) -> _Checkpoints | None:
         found = _Checkpoints()
         previous: tuple[int, str] | None = None
+        signers: list[bytes] = []
+        allowed = self._trust.beside(self._signer)
         for raw in self._reader.lines(shapes.CHECKPOINTS, self._sizes[shapes.CHECKPOINTS]):
             line = _read(CheckpointLine, raw, shapes.CHECKPOINTS)
-            said, hash_, trouble = _stated(line, self._given)
+            said, hash_, trouble = _stated(line, allowed)
             n = 0 if said is None else said.n
             if said is not None and previous is not None:
                 if n <= previous[0]:
@@ -179,6 +218,8 @@ class _Checking:
             if said is None or trouble:
                 self._report.broken("checkpoints", f"checkpoint {n or '?'}: {trouble}")
                 return None
+            if not self._may_sign(n, _hex(line.key), signers):
+                return None
             previous = n, hash_
             found.shown.append(said)
             found.hashes[n] = hash_
@@ -187,8 +228,25 @@ class _Checking:
         if not found.shown or found.shown[-1].n != about.checkpoint or found.shown[-1].at != about.made.at:
             self._report.broken("checkpoints", f"checkpoint {about.checkpoint}, made for this bundle, is not there")
             return None
+        if signers[-1] != self._signer:
+            text = "made for this bundle, is signed with another key than its manifest"
+            self._report.broken("checkpoints", f"checkpoint {about.checkpoint}, {text}")
+            return None
         self._report.proved("checkpoints", f"{len(found.shown)} that name its runs are signed, in order")
         return found
+
+    def _may_sign(self, n: int, key: bytes, signers: list[bytes]) -> bool:
+        """Is it the key of the checkpoint before, or one that follows it?"""
+        if signers and signers[-1] != key:
+            broken, trouble = trouble_between(signers[-1], key, self._known, signers)
+            if broken:
+                self._report.broken("checkpoints", f"checkpoint {n}: {trouble}")
+                return False
+            if trouble:
+                self._report.unproved("checkpoints", f"checkpoint {n}: {trouble}")
+        if not signers or signers[-1] != key:
+            signers.append(key)
+        return True
 
     def _run(self, one: Included, about: About, checkpoints: _Checkpoints) -> RunParts | None:
         what = f"run {one.id}"
@@ -227,11 +285,33 @@ class _Checking:
         if one.forgotten != bool(chain.gone):  # so that custody must say who deleted it
             self._report.broken(what, "its manifest and its record do not agree on whether its content was deleted")
             return None
+        if {said.status for _, said in named if said.seq == one.seq} != {one.status}:
+            self._report.broken(what, "two checkpoints of the same place in it do not agree on its status")
+            return None
+        if parts.events and parts.status != one.status:
+            self._report.broken(what, f"its checkpoint calls it {one.status}, and its record {parts.status}")
+            return None
         self._report.proved(what, _words(one, chain, parts))
         if chain.gone:
             text = "its content was deleted: what was said and done, and whether it was stopped, is not known"
             self._report.unproved(what, text)
         return parts
+
+    def _family(self, about: About, runs: Sequence[RunParts]) -> None:
+        """Whoever is here as a child, or is named as one that is not, is one by the records."""
+        if self._report.is_broken() or len(runs) != len(about.runs):
+            return
+        known = {one.id for one in about.runs}
+        named = {child for parts in runs for child in parts.children}
+        deleted = any(one.forgotten for one in about.runs)
+        for one in about.runs[1:]:
+            if one.parent not in known or (one.id not in named and not deleted):
+                self._report.broken(f"run {one.id}", "it is in here as a child, and no record here names it as one")
+                return
+        listed = about.children_not_included
+        fits = listed == sorted(set(listed) - known) and named - known <= set(listed)
+        if not fits or (not deleted and named - known != set(listed)):
+            self._report.broken("manifest", "it names other child runs than the records")
 
     def _bodies(self, one: Included, chain: Chain, marks: Collection[int]) -> Iterator[str | None]:
         """The rows of a record, followed as they are read; ends where they do not fit."""
@@ -262,7 +342,6 @@ class _Checking:
             if one.forgotten != (one.id in told):
                 self._report.broken("custody", f"it does not say who deleted the content of run {one.id}, and why")
                 return None
-        self._report.proved("custody", f"{len(events)} events, as whoever signed the bundle took them from the store")
         return events
 
     # --- what follows from it -------------------------------------------------------------------------------
@@ -270,8 +349,10 @@ class _Checking:
     def _derived(self, about: About, runs: list[RunParts], clocks: Clocks, custody: list[HouseEvent]) -> None:
         """Transcript, stops, ledger and report are made again, and must be the same to the byte."""
         if about.derived != shapes.DERIVED:
-            version = about.versions.get("standfast", "another version")
-            text = f"they were made by standfast {version} in another way: compare them with that version"
+            version = about.versions.get("standfast", "unknown")
+            text = (
+                f"they were made in another way: compare them with the version it claims, standfast {one_line(version)}"
+            )
             self._report.unproved("transcript, stops, ledger, report", text)
             return
         if len(runs) != len(about.runs):
@@ -298,38 +379,45 @@ class _Checking:
         if found.digest() != digest.digest():
             self._report.broken(name, "it says something else than the record")
 
-    def _anchor(self, about: About, checkpoints: _Checkpoints, anchor: Iterable[str] | None) -> None:
+    def _anchor(self, about: About, checkpoints: _Checkpoints, anchor: Iterable[str] | None) -> Anchored:
         if about.anchor_lines:
             self._anchor_inside(checkpoints)
         if anchor is None:
             text = "whether the end was cut off before it was signed is not known: give --anchor"
             self._report.unproved("anchor", text)
-            return
+            return Anchored()
         anchored: set[int] = set()
         later: list[tuple[int, float]] = []
         for n, at, hash_ in anchor_lines(anchor):
             known = checkpoints.hashes.get(n)
             if known is not None and known != hash_:
                 self._report.broken("anchor", f"checkpoint {n}, which was anchored, is another one here")
-                return
+                return Anchored(given=True)
             if known is not None:
                 anchored.add(n)
             elif n > about.checkpoint:
                 later.append((n, at))
+        whole = True
         for one in about.runs:
             covered = max((said.seq for n, said in checkpoints.named.get(one.id, []) if n in anchored), default=0)
             if covered < one.seq:
+                whole = False
                 text = f"events {covered + 1} to {one.seq} are in no checkpoint that this anchor holds"
                 self._report.unproved("anchor", f"run {one.id}: {text}")
             else:
                 self._report.proved("anchor", f"run {one.id}: the anchor holds a checkpoint of all {one.seq} events")
             if later and not one.forgotten:  # to a forgotten run nothing is added any more
-                text = f"it was {one.status} then, and the anchor goes on to checkpoint {max(later)[0]}"
-                self._report.unproved("anchor", f"run {one.id}: {text}: {_what_may_follow(one.status)}")
+                text = f"run {one.id} was {one.status} then, and the anchor goes on to checkpoint {max(later)[0]}"
+                self._report.limits.append(f"{text}: {_what_may_follow(one.status)}")
+        if about.checkpoint not in anchored:
+            newest = max(anchored, default=0)
+            text = f"that it still stood so at checkpoint {about.checkpoint}, made for this bundle: "
+            self._report.claims.append(f"{text}the anchor holds {f'checkpoint {newest}' if newest else 'none of it'}")
         early = [n for n, at in later if at < about.made.at]
         if early:
             text = f"checkpoint {early[0]} was anchored before this bundle says it was made, and is not in it"
             self._report.unproved("anchor", f"{text}: the clock was set back, or the end was cut off")
+        return Anchored(given=True, covered=whole, last=about.checkpoint in anchored)
 
     def _anchor_inside(self, checkpoints: _Checkpoints) -> None:
         raw = self._reader.whole(shapes.ANCHOR, self._sizes[shapes.ANCHOR])
@@ -337,13 +425,14 @@ class _Checking:
             if checkpoints.hashes.get(n) != hash_:
                 self._report.broken(shapes.ANCHOR, f"checkpoint {n} is another one there")
 
-    def _tell(self, about: About, clocks: Clocks) -> None:
+    def _tell(self, about: About, clocks: Clocks, custody: list[HouseEvent]) -> None:
         for jump in clocks.jumps:
             way = "forward" if jump.seconds > 0 else "back"
             text = f"set {way} by {abs(jump.seconds):.0f} s between {jump.after} and {jump.before}"
             self._report.proved("clock", text)
+        self._report.claims += [one_line(f"{what}: {told}") for what, told in claims_of(about, custody)]
         first = about.runs[0]
-        made = when(about.made.at)
+        made = self._report.as_of = when(about.made.at)
         self._report.limits.append(f"what came after {made}: run {first.id} was {first.status} then")
         if about.children_not_included:
             names = ", ".join(about.children_not_included[:10])

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from standfast.evidence.statements import Named
 
 FORMAT: Final = 1
-DERIVED: Final = 3  # rises when the same record gives other parts; who knows another one cannot compare them
+DERIVED: Final = 6  # rises when the same record gives other parts; who knows another one cannot compare them
 DOMAIN: Final = b"standfast bundle\n"
 
 MANIFEST: Final = "manifest.json"
@@ -21,6 +21,7 @@ CHECKPOINTS: Final = "checkpoints.jsonl"
 CLOCKS: Final = "clocks.json"
 CUSTODY: Final = "custody.json"
 ANCHOR: Final = "anchor.jsonl"
+KEYS: Final = "keys.jsonl"  # only of a store whose key has changed
 SEALED: Final = "sealed/directive.age"
 RECORD: Final = "record.jsonl"
 RUN_PARTS: Final = (RECORD, "transcript.json", "stops.json", "ledger.json", "redactions.json")
@@ -29,6 +30,7 @@ RUN_FOLDER: Final = "run"
 MOST_BYTES: Final = 512 << 20  # of all parts together, as they are when unpacked
 MOST_OF_MANIFEST: Final = 4 << 20
 MOST_OF_LINE: Final = 64 << 20
+MOST_OF_KEYS: Final = 1 << 20
 MOST_OF_CUSTODY: Final = 64 << 20
 MOST_CHILDREN: Final = 1000
 MOST_CHECKPOINTS: Final = 2000  # the first that names the run, and the newest
@@ -37,7 +39,7 @@ _FOLDER = r"(?:run|children/[1-9][0-9]{0,3})"
 _NAMES = re.compile(
     "|".join(
         [
-            *map(re.escape, (README, REPORT, CHECKPOINTS, CLOCKS, CUSTODY, ANCHOR, SEALED)),
+            *map(re.escape, (README, REPORT, CHECKPOINTS, CLOCKS, CUSTODY, ANCHOR, KEYS, SEALED)),
             *(rf"{_FOLDER}/{re.escape(name)}" for name in RUN_PARTS),
         ]
     )

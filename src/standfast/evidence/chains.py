@@ -13,6 +13,7 @@ from standfast.house_events import (
     HaltLifted,
     HaltSet,
     HouseEvent,
+    KeyChanged,
     RunForgotten,
     TokenMade,
     TokenRevoked,
@@ -86,21 +87,37 @@ class HouseChain(Chain):
 
     forgotten: dict[str, RunForgotten] = field(default_factory=dict[str, RunForgotten])
     halts: dict[str, str] = field(default_factory=dict[str, str])  # with the digest of the row
+    halted: dict[str, int] = field(default_factory=dict[str, int])  # the row that says so
     lifted: dict[str, HaltLifted] = field(default_factory=dict[str, HaltLifted])
     tokens: dict[str, str] = field(default_factory=dict[str, str])  # with the digest of the row
     revoked: dict[str, float] = field(default_factory=dict[str, float])  # when
+    replaced: dict[bytes, int] = field(default_factory=dict[bytes, int])  # keys that sign no longer, from which row on
 
     def hear(self, event: HouseEvent) -> None:
         if isinstance(event, RunForgotten):
             self.forgotten[event.run] = event
         elif isinstance(event, HaltSet):
-            self.halts[event.halt] = event.row
+            self.halts[event.halt], self.halted[event.halt] = event.row, event.seq
         elif isinstance(event, HaltLifted):
             self.lifted[event.halt] = event
         elif isinstance(event, TokenMade):
             self.tokens[event.token] = event.row
         elif isinstance(event, TokenRevoked):
             self.revoked.setdefault(event.token, event.at)
+        elif isinstance(event, KeyChanged):
+            self.replaced.setdefault(_hex(event.old), event.seq)
+
+    def signs(self, key: bytes, row: int) -> bool:
+        """Did this key still sign for the store when this row was written?"""
+        return key not in self.replaced or row < self.replaced[key]
+
+
+def _hex(text: str) -> bytes:
+    """Empty for what is not hex: no key is that."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
 
 
 def follow_house(rows: Iterable[Row], wanted: Collection[int] = ()) -> HouseChain:
@@ -120,5 +137,6 @@ def follow_house(rows: Iterable[Row], wanted: Collection[int] = ()) -> HouseChai
         chain.rows += 1
         if seq in wanted:
             chain.marks[seq] = chain.head
+        event.seq = seq
         chain.hear(event)
     return chain

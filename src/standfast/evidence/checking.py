@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from standfast.evidence.chains import Chain, HouseChain
+from standfast.evidence.key_changes import Succession
 from standfast.evidence.keys import fingerprint
 from standfast.evidence.report import Report
 from standfast.evidence.statements import Named, Statements
@@ -19,23 +20,43 @@ KEY_LIMIT = (
 )
 SIGNING_LIMIT = "what was changed between being written and the next checkpoint was signed as it was found"
 CHANGED = "its row, contract, calls or mail were changed between checkpoints {} and {}, without an event"
+UNFINISHED = "it was forgotten, and not all of its content is deleted yet (`standfast forget` goes on with it)"
 TAIL_LIMIT = "what came after the last checkpoint can be cut off without a trace"
 
 
-def check_keys(found: Statements, keys: Iterable[bytes], *, given: bool, report: Report) -> None:
-    """Whose signatures they are."""
+def check_keys(
+    found: Statements, keys: Collection[bytes], *, given: bool, known: Succession, house: HouseChain, report: Report
+) -> None:
+    """Whose signatures they are: `keys` are those that were given, or are beside the store."""
     if not found.said:
         return
+    for said, key in zip(found.said, found.signers, strict=True):
+        if not house.trouble and not house.signs(key, said.house.seq):
+            text = f"it is signed with key {fingerprint(key)} after it had been replaced: it speaks of that change"
+            report.broken("checkpoints", f"checkpoint {said.n}: {text}")
+            return
     names = ", ".join(map(fingerprint, found.keys))
-    if given:
-        report.proved("key", f"{len(found.said)} checkpoints are signed with {names}, as you asked")
-    elif list(keys):
+    last = found.signers[-1]
+    if given and last not in known.after(keys):
+        text = f"{len(found.said)} checkpoints are signed with {names}, which was replaced"
+        report.unproved("key", f"{text}: nothing that the new one signed follows, so they may have been made since")
+    elif given:
+        report.proved("key", f"{len(found.said)} checkpoints are signed with {_asked(found.keys, keys)}")
+    elif keys:
         text = f"signed with {names}, the key beside the store, which could have been replaced with it"
         report.unproved("key", f"{text}: give the one you know with --key")
     else:
         report.unproved("key", f"signed with {names}; whether that is the right key is not known: give it with --key")
-    if len(found.keys) > 1:
-        report.proved("key", f"the key has changed {len(found.keys) - 1} times")
+    for one in known.changes:
+        report.proved("key", one.words)
+
+
+def _asked(signers: Collection[bytes], given: Collection[bytes]) -> str:
+    """The keys by their names: those that were asked for, and those that came before or after them."""
+    asked = ", ".join(fingerprint(key) for key in signers if key in given)
+    others = ", ".join(fingerprint(key) for key in signers if key not in given)
+    told = [f"{asked}, as you asked" if asked else "", f"{others}, by the changes of keys" if others else ""]
+    return "; and with ".join(filter(None, told))
 
 
 def check_run(
@@ -73,6 +94,8 @@ def check_run(
         report.unproved(what, f"events {last.seq + 1} to {chain.seq} came after checkpoint {n}")
     elif last.side is None:
         report.unproved(what, "it is under way: its calls, mail and row are signed for when it next stops")
+    elif last.side != side.hex() and _forgotten_after(house.forgotten.get(id_), n, found):
+        report.unproved(what, f"it was forgotten after checkpoint {n}: what is left of it is not signed for yet")
     elif last.side != side.hex():  # it was at rest, and has not moved since
         report.broken(what, f"its row, contract, calls or mail are not what checkpoint {n} was signed for")
     else:
@@ -94,17 +117,21 @@ def _forgotten_between(told: RunForgotten | None, places: tuple[int, int], found
     return told is not None and house[places[0]] < told.seq <= house[places[1]]
 
 
+def _forgotten_after(told: RunForgotten | None, n: int, found: Statements) -> bool:
+    return told is not None and told.seq > next(one.house.seq for one in found.said if one.n == n)
+
+
 def check_deletions(runs: dict[str, Chain], house: HouseChain, report: Report) -> None:
-    """Deleted content is told of in the record of the house, and only whole runs are deleted."""
+    """Deleted content is told of in the record of the house, before it is deleted."""
     for id_, chain in runs.items():
         told: RunForgotten | None = house.forgotten.get(id_)
         what = f"run {id_}"
         if chain.gone and told is None:
             report.broken(what, f"the content of {chain.gone} rows is gone, and nobody has recorded why")
-        elif told is not None and chain.gone != chain.rows:
-            report.broken(what, f"it was forgotten, but {chain.rows - chain.gone} of its rows have content")
         elif told is not None and (told.seq_of_run, told.head) != (chain.seq, chain.head.hex()):
             report.broken(what, "its record is not the one that was forgotten")
+        elif told is not None and chain.gone != chain.rows:
+            report.unproved(what, f"{UNFINISHED}: {chain.rows - chain.gone} of its rows have content")
     for id_ in house.forgotten.keys() - runs.keys():
         report.broken(f"run {id_}", "it was forgotten, and not even its place is left")
 
@@ -141,8 +168,8 @@ def check_house(house: HouseChain, side: bytes, found: Statements, report: Repor
         report.proved(what, f"{house.rows} rows, with halts and tokens, as of checkpoint {last.n}")
 
 
-def check_log(log: str, named: dict[int, str], rows: Iterable[Row], report: Report) -> bool:
-    """The rows of a log against the digests in the records that wrote them."""
+def check_log(log: str, named: dict[int, str], rows: Iterable[Row], report: Report, *, whole: bool = True) -> bool:
+    """The rows of a log against the digests in the records that wrote them; not `whole`: some may be deleted."""
     what = f"log {log}"
     left = dict(named)
     for idx, body in rows:
@@ -153,9 +180,9 @@ def check_log(log: str, named: dict[int, str], rows: Iterable[Row], report: Repo
         if not isinstance(body, bytes) or row_digest(body) != digest:
             report.broken(what, f"row {idx} is not what was written")
             return False
-    if left:
+    if left and whole:
         report.broken(what, f"row {min(left)} is missing")
-    return not left
+    return not left or not whole
 
 
 def check_clock(found: Statements, report: Report) -> None:

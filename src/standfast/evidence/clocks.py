@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from standfast.evidence.statements import Shown
+from standfast.lazily import adapter
 from standfast.records import Moment
 from standfast.stop_records import StopRecord
 
@@ -46,7 +47,7 @@ class Clocks:
         return _clocks.dump_json(self, indent=1)
 
 
-_clocks: TypeAdapter[Clocks] = TypeAdapter(Clocks)
+_clocks: TypeAdapter[Clocks] = adapter(Clocks)
 
 
 def clocks_of(checkpoints: Iterable[Shown], stops: Iterable[tuple[str, Sequence[StopRecord]]]) -> Clocks:

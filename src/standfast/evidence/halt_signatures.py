@@ -6,7 +6,7 @@ import os
 from typing import TypeAlias
 
 from standfast.errors import StandfastError
-from standfast.evidence.keys import available, load_or_make, load_public, public_path, verify_signature
+from standfast.evidence.keys import available, kept_publics, load_or_make, verify_signature
 from standfast.verbs import Sign, Verify
 
 Store: TypeAlias = str | os.PathLike[str]
@@ -25,15 +25,15 @@ def signs_halts(store: Store) -> Sign | None:
 
 
 def verifies_halts(store: Store) -> Verify | None:
-    """Says whether this store's own key signed a halt; None where that cannot be known."""
+    """Says whether this store's own key, or one it had before, signed a halt; None where that cannot be known."""
     if not available():
         return None
 
     def verify(key: bytes, signature: bytes, halt: bytes) -> bool:
         try:
-            known = load_public(public_path(store))
+            known = kept_publics(store)
         except StandfastError:
             return False  # nobody can say whose key that is
-        return key == known and verify_signature(key, halt, signature)
+        return key in known and verify_signature(key, halt, signature)
 
     return verify

@@ -29,7 +29,7 @@ def check_halts(rows: Iterable[Row], house: HouseChain, trusted: Collection[byte
         if not trouble and lift is not None and lifted != lift.at:
             trouble = "it was lifted at another time than its row says"
         if not trouble:
-            trouble = _signatures(str(id_), doc, key, signature, lift, trusted, unsigned)
+            trouble = _signatures(str(id_), doc, key, signature, lift, trusted, house, unsigned)
         if trouble:
             report.broken(what, trouble)
             return False
@@ -48,6 +48,7 @@ def _signatures(
     signature: object,
     lift: HaltLifted | None,
     trusted: Collection[bytes],
+    house: HouseChain,
     unsigned: list[str],
 ) -> str:
     """What is wrong with who signed the halt and its lift; what is not signed is listed."""
@@ -57,6 +58,8 @@ def _signatures(
         unsigned.append(f"halt {id_}")
     elif key not in trusted or not isinstance(doc, bytes) or not keys.verify_signature(key, doc, signature):
         return "its signature is not one of the keys you trust"
+    elif not house.signs(key, house.halted[id_]):
+        return "it is signed with a key that had been replaced by then"
     if lift is None:
         return ""
     if not lift.signature:
@@ -68,6 +71,8 @@ def _signatures(
         return "its lift is not signed as lifts are"
     if by not in trusted or not keys.verify_signature(by, lift_bytes(id_, lift.at), signed):
         return "its lift is not signed by one of the keys you trust"
+    if not house.signs(by, lift.seq):
+        return "its lift is signed with a key that had been replaced by then"
     return ""
 
 

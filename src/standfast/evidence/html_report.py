@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 
+from standfast.evidence.bundle_claims import agent_of, claims_of, who
 from standfast.evidence.bundle_shapes import About, Included
 from standfast.evidence.clocks import JUMP_SECONDS, Clocks
 from standfast.evidence.html_text import safe, seconds, when
@@ -16,9 +17,10 @@ from standfast.evidence.stop_timeline import drawing, marks_of
 from standfast.house_events import HouseEvent, plain_house
 from standfast.stop_records import Reached, StopRecord, since_accepted
 
-DELETED = "Not known: the content of this run was deleted. Who did that, and why, is under custody."
+NOT_PROVED = "Not proved by the signature"
+DELETED = "Not known: the content of this run was deleted. Who is said to have done that is under custody."
 EFFECTS = "Effects, and what was taken back"
-_IN_COLUMNS = ("seq", "at", "by", "route", "type")
+_IN_COLUMNS = ("seq", "at", "by", "by_token", "route", "type")
 MOST_ROWS = 500  # of a table; the part beside it has them all
 LIMITS = (
     "Whether this is what was written is not shown by reading it: `standfast verify` shows it, with a public key that"
@@ -29,7 +31,9 @@ LIMITS = (
     "“Handed to a client” means to its connection. Nobody knows what was seen on a screen.",
     "The tripwire does not see paraphrase, translation, or ciphers other than rot13.",
     "Secrets of unknown shape are not redacted; what is redacted is not in this bundle at all.",
-    "That the list of who was shown this evidence is complete, whoever holds the store says; it is not proved.",
+    "A name is the one of a token where a server asked for one. Elsewhere it is what somebody called themselves:"
+    " “claimed by”. The record proves that it was given, not who gave it.",
+    f"What stands under “{NOT_PROVED}”, custody for one, only whoever made this bundle says.",
 )
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--line:#d1d9e0;--paper:#fff;--box:#f6f8fa;--stop:#b3261e;
@@ -89,8 +93,8 @@ def _page(about: About, runs: Sequence[RunParts], clocks: Clocks, custody: Seque
     for one, parts in zip(about.runs, runs, strict=True):
         yield from _run(one, parts, heading=len(runs) > 1)
     yield from _clocks(clocks)
-    yield from _custody(custody)
-    yield from _made_with(about)
+    yield "<h2>How to verify</h2><pre>standfast verify FILE.zip --key PUBLIC.pub --anchor ANCHOR</pre>"
+    yield from _claimed(about, custody)
     yield "</body></html>\n"
 
 
@@ -99,19 +103,17 @@ def _summary(about: About, runs: Sequence[RunParts]) -> Iterator[str]:
     stops = f"with {len(parts.stops)} stop{'' if len(parts.stops) == 1 else 's'}"
     if first.forgotten:
         stops = "whether it was stopped is not known any more"
-    yield f"<p>Agent <b>{safe(first.agent)}</b>, <b>{safe(first.status)}</b> when this was made; {stops}.</p>"
+    yield f"<p>Agent <b>{safe(agent_of(first))}</b>, <b>{safe(first.status)}</b> when this was made; {stops}.</p>"
     if first.forgotten:
         yield "<p><b>The content of this run was deleted.</b> Its rows keep their place by hashes; see custody.</p>"
     rows = [
         ("as it stood on", when(about.made.at)),
-        ("taken by", f"{about.made.by or 'somebody without a name'} ({about.made.route or 'a program'})"),
         ("events", f"{first.seq} in {first.rows} rows, from {when(parts.begun)} to {when(parts.ended)}")
         if parts.events
         else ("events", f"{first.seq} in {first.rows} rows"),
         ("models", _models(about)),
         ("signed with key", about.key),
         ("checkpoint", f"{about.checkpoint}, made for this bundle"),
-        ("instructions", _directive(about)),
         ("child runs", _children(about)),
     ]
     yield _table((), rows)
@@ -123,14 +125,9 @@ def _models(about: About) -> str:
     return f"{named}; of what was deleted not known" if named and gone else named or gone or "none was asked"
 
 
-def _directive(about: About) -> str:
-    told = about.directive
-    if told.state == "sealed":
-        return f"sealed for {', '.join(told.sealed_for)}; SHA-256 of salt and text {told.salted_sha256}"
-    return f"not in here: {told.why}"
-
-
 def _children(about: About) -> str:
+    if any(one.forgotten for one in about.runs):
+        return "not known: deleted"
     inside = [one.id for one in about.runs[1:]]
     words = f"in here: {', '.join(inside)}. " if inside else ""
     left = about.children_not_included
@@ -139,7 +136,7 @@ def _children(about: About) -> str:
 
 def _run(one: Included, parts: RunParts, *, heading: bool) -> Iterator[str]:
     if heading:
-        yield f"<h2>Run <code>{safe(one.id)}</code> ({safe(one.agent)})</h2>\n"
+        yield f"<h2>Run <code>{safe(one.id)}</code> ({safe(agent_of(one))})</h2>\n"
     if one.forgotten:  # an empty section would read as if nothing had happened
         for title in ("Stops", "What was said", EFFECTS, "Redacted"):
             yield f"<h2>{title}</h2>\n<p>{DELETED}</p>"
@@ -158,7 +155,7 @@ def _run(one: Included, parts: RunParts, *, heading: bool) -> Iterator[str]:
 def _stop(stop: StopRecord, ledger: Ledger) -> Iterator[str]:
     yield f'<section class="stop"><h3>Stop {stop.number}: {safe(stop.verb)}, now {safe(stop.status)}</h3>'
     yield (
-        f"<p>By <b>{safe(stop.by or 'nobody who gave a name')}</b>, trigger <b>{safe(stop.trigger)}</b>"
+        f"<p>Asked: <b>{safe(who(stop.by, stop.by_token))}</b>, trigger <b>{safe(stop.trigger)}</b>"
         f"{', by way of ' + safe(stop.route) if stop.route else ''}; reason: {safe(stop.reason or 'none given')}.</p>"
     )
     yield drawing(stop)
@@ -265,21 +262,25 @@ def _clocks(clocks: Clocks) -> Iterator[str]:
         yield f"to within {JUMP_SECONDS:g} s: less is not noticed. Each is in clocks.json.</p>"
 
 
+def _claimed(about: About, custody: Sequence[HouseEvent]) -> Iterator[str]:
+    """All that does not follow from the signed record: everything above does."""
+    yield f"<h2>{NOT_PROVED}</h2>"
+    yield "<p><b>Whoever made this bundle says the following, and nothing here proves it.</b> The signature shows that"
+    yield " it was said with the key, not that it is so.</p>\n"
+    yield _table((), claims_of(about, custody))
+    yield from _custody(custody)
+
+
 def _custody(custody: Sequence[HouseEvent]) -> Iterator[str]:
-    yield "<h2>Custody</h2>"
+    yield "<h3>Custody</h3>"
     yield "<p>Who was shown or took this evidence, who was refused, given rights, or deleted content.</p>\n"
     rows: list[Sequence[object]] = []
     for event in custody:
         told = plain_house(event)
         more = {name: value for name, value in told.items() if name not in _IN_COLUMNS and value}
         words = "; ".join(f"{name}: {value}" for name, value in more.items())
-        rows.append((when(event.at), event.by or "", event.type.replace("_", " "), words, event.route))
+        rows.append((when(event.at), who(event.by, event.by_token), event.type.replace("_", " "), words, event.route))
     yield _table(("when", "who", "what", "about", "by way of"), rows)
-
-
-def _made_with(about: About) -> Iterator[str]:
-    yield "<h2>How to verify</h2><pre>standfast verify FILE.zip --key PUBLIC.pub --anchor ANCHOR</pre>"
-    yield _table((), sorted(about.versions.items()))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hmac
 import importlib.util
 import os
@@ -99,7 +100,7 @@ def _lost(path: Path, public: Path) -> KeyUnusable:
     return KeyUnusable(
         f"the signing key {path} is not there, and the store was signed with key {fingerprint(load_public(public))}"
         " until now: no other one was made",
-        hint=f"restore it, or give its place in ${ENVIRONMENT}; to replace it, move {public} away and keep it",
+        hint=f"restore it, or give its place in ${ENVIRONMENT}; if it is lost for good: standfast rekey --lost",
     )
 
 
@@ -145,6 +146,42 @@ def make() -> _New:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - an extra
 
     return _New(Ed25519PrivateKey.generate())
+
+
+def make_at(path: Path) -> Key:
+    """A new key in this file, or the one that another process has just put there."""
+    _place(path, make().private_pem(), _PRIVATE_MODE)
+    return load(path)
+
+
+def keep_public(path: Path, public: bytes) -> None:
+    """A public key that signs no longer, for what it has signed."""
+    if not path.exists():
+        _place(path, public_pem(public), _PUBLIC_MODE)
+
+
+def replace_public(path: Path, public: bytes) -> None:
+    """Another public key in this place, whole or not at all."""
+    mine = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    _place(mine, public_pem(public), _PUBLIC_MODE)
+    mine.replace(path)
+
+
+def kept_publics(store: str | os.PathLike[str]) -> list[bytes]:
+    """The store's public key and those it had before, as `rekey` keeps them beside it."""
+    now = public_path(store)
+    return [*([load_public(now)] if now.exists() else []), *kept_beside(now)]
+
+
+def kept_beside(public: Path) -> list[bytes]:
+    """The keys that this one has replaced: each in a file that is named by it. Any other file there is not ours."""
+    found: list[bytes] = []
+    for one in sorted(public.parent.glob(f"{glob.escape(public.name)}.{'[0-9a-f]' * 16}")):
+        with contextlib.suppress(KeyUnusable):  # somebody's own file, which happens to have such a name
+            key = load_public(one)
+            if one.name.endswith(f".{fingerprint(key)}"):
+                found.append(key)
+    return found
 
 
 def verify_signature(public: bytes, data: bytes, signature: bytes) -> bool:
@@ -198,7 +235,7 @@ def _publish(path: Path, key: Key) -> None:
     if known != key.public:
         raise KeyUnusable(
             f"the store was signed with key {fingerprint(known)} until now, and this is {key.name}",
-            hint=f"restore the old key; if it was replaced on purpose, move {path} away and keep it for old signatures",
+            hint="restore the old key; standfast rekey puts another one in its place, and both sign that",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from standfast import events as ev
+from standfast.evidence.bundle_claims import who
 from standfast.records import CallRef, Effect
 
 _EFFECTS = frozenset({"write", "irreversible"})
@@ -122,7 +123,7 @@ class LedgerReader:
             case ev.CallInDoubt():
                 self._end(event.call, event, "in_doubt", event.why)
             case ev.CallResolved():
-                by = f"decided by {event.by}" if event.by else "decided"
+                by = f"decided, {who(event.by, event.by_token)}" if event.by else "decided"
                 self._end(event.call, event, event.decision, f"{by}: {event.reason}" if event.reason else by)
             case ev.UndoEnded():
                 if event.call in self._calls:

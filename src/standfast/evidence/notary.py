@@ -6,14 +6,15 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from standfast.abc import Store, Tx
-from standfast.errors import Misuse, StandfastError
+from standfast.errors import KeyUnusable, Misuse, StandfastError
 from standfast.evidence.anchors import Anchor, Anchoring, anchor_named
 from standfast.evidence.checkpoints import Position, hash_of, position_of, signed, statement
+from standfast.evidence.key_changes import KeyReplaced, check_may_sign
 from standfast.evidence.keys import Key
 from standfast.rows import CheckpointRow
 
@@ -57,6 +58,7 @@ class Notary:
         self._anchors = [Anchoring(anchor_named(one) if isinstance(one, str) else one) for one in anchors]
         self.key = key
         self._store: Store | None = None
+        self._renew: Callable[[], Key] | None = None
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
         self._version = -1
@@ -71,16 +73,28 @@ class Notary:
         anchors = tuple((one.name, one.last, one.trouble) for one in self._anchors)
         return NotaryState(self.key is not None, self._position.n, self._trouble, anchors)
 
-    def open(self, store: Store, key: Key) -> None:
-        """Begin to watch; what was left unsigned or unanchored by a crash is made up for."""
+    def open(self, store: Store, key: Key, renew: Callable[[], Key] | None = None) -> None:
+        """Begin to watch; what was left unsigned or unanchored by a crash is made up for.
+
+        `renew` gives the key that the store has by now.
+        """
         if self._thread is not None:
             raise Misuse("this Notary has been given to another Runtime", hint="make one for each")
-        self._store, self.key = store, key
+        self._store, self.key, self._renew = store, key, renew
         self._ending.clear()
         for one in self._anchors:
             one.open()
         self._thread = threading.Thread(target=self._watch, name="standfast-notary", daemon=True)
         self._thread.start()
+
+    def key_now(self) -> Key | None:
+        """The key that the store has by now: it may have been replaced since this one was opened."""
+        if self.key is not None and self._renew is not None:
+            try:
+                self.key = self._renew()
+            except KeyUnusable:
+                pass  # the one that is known may still be right; if it was replaced, whatever it signs is refused
+        return self.key
 
     def close(self) -> None:
         """Sign for what is there, tell the anchors, and end; within a few seconds, whatever they do."""
@@ -131,7 +145,13 @@ class Notary:
             return
         why = why or store.read(self._due)
         if why:
-            checkpoint_now(store, key, why)
+            try:
+                checkpoint_now(store, key, why)
+            except KeyReplaced:
+                if self._renew is None:
+                    raise
+                self.key = self._renew()
+                checkpoint_now(store, self.key, why)
             self._since = None
         self._version = version  # our own commit, or one that came meanwhile, is looked at again: it costs a read
         store.read(self._tell_anchors)
@@ -193,6 +213,7 @@ def checkpoint_now(store: Store, key: Key, why: str, also: Collection[str] = ())
             newest = tx.last_checkpoint()
             if newest is not None and hash_of(newest) != since.hash:  # noqa: B023 - called at once
                 return False
+            check_may_sign(tx, newest, since.house, key)  # noqa: B023
             tx.add_checkpoint(made)  # noqa: B023
             return True
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from standfast.evidence.bundle_claims import agent_of
 from standfast.evidence.bundle_shapes import About
-from standfast.odd_text import plain
+from standfast.odd_text import one_line
 
 _TEXT = """\
-This is an evidence bundle of one run of an AI agent, made by standfast {version}.
+This is an evidence bundle of one run of an AI agent, made, as it says, by standfast {version}.
 
   run          {run}
   agent        {agent}
@@ -31,7 +32,8 @@ To verify it you need this file, and the public key from somebody you trust, not
   standfast verify FILE.zip --key PUBLIC.pub --anchor ANCHOR
 
 It ends with 0 only if everything is proved. It follows the record from its beginning, and makes the transcript, the
-stops, the ledger and the report again from it: they cannot say anything else than the record.
+stops, the ledger and the report again from it: they cannot say anything else than the record. What stands in the report
+under "Not proved by the signature" (who took this, custody, instructions, versions) only its maker says.
 """
 
 
@@ -39,5 +41,5 @@ def readme(about: About) -> bytes:
     """README.txt."""
     first = about.runs[0]
     version = about.versions.get("standfast", "")
-    named = {"run": first.id, "agent": first.agent, "version": version, "key": about.key}
-    return _TEXT.format(**{name: plain(value) for name, value in named.items()}).encode()
+    named = {"run": first.id, "agent": agent_of(first), "version": version, "key": about.key}
+    return _TEXT.format(**{name: one_line(value) for name, value in named.items()}).encode()

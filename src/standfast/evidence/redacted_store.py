@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from standfast.evidence.keys import secret_of
@@ -17,18 +18,27 @@ class RedactedStore(SqliteStore):
 
     def __init__(self, path: Path, *own: Secret, looks_only: bool = False) -> None:
         super().__init__(path, looks_only=looks_only)
-        self._redactor = Redactor(*own, *of_environment(os.environ))
-        self._keyed = False
-        self.redact = self._lines
+        self._redactor = _Keyed(self.path, Redactor(*own, *of_environment(os.environ)))
+        self.redact = self._redactor
 
     def clean(self, text: str) -> str:
         """A text without secrets, for places that the record does not cover."""
-        return self._keyed_redactor().text(text)
+        return self._redactor.text(text)
 
-    def _lines(self, lines: bytes) -> bytes:
-        return self._keyed_redactor().lines(lines)
 
-    def _keyed_redactor(self) -> Redactor:
-        if not self._keyed and (key := secret_of(self.path, PURPOSE)) is not None:  # it may be made after us
+class _Keyed:
+    """A redactor that takes the store's key when it needs one: it may be made after us."""
+
+    def __init__(self, path: Path, redactor: Redactor) -> None:
+        self._path, self._redactor, self._keyed = path, redactor, False
+
+    def passes(self, lines: bytes) -> bool:
+        return self._redactor.passes(lines)
+
+    def text(self, text: str) -> str:
+        if not self._keyed and (key := secret_of(self._path, PURPOSE)) is not None:
             self._redactor.key, self._keyed = key, True
-        return self._redactor
+        return self._redactor.text(text)
+
+    def line_by(self, line: bytes, text: Callable[[str], str]) -> bytes:
+        return self._redactor.line_by(line, text)

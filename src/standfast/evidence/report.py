@@ -23,6 +23,9 @@ class Report:
 
     findings: list[Finding] = field(default_factory=list[Finding])
     limits: list[str] = field(default_factory=list[str])  # what no check of this kind can prove
+    as_of: str = ""  # of a bundle: the time for which it speaks; it knows nothing of what came after
+    doubted: bool = False  # by a key that does not count: what fits it is not called proved
+    claims: list[str] = field(default_factory=list[str])  # what only whoever signed it says; see bundle_claims
 
     def proved(self, what: str, text: str) -> None:
         self.findings.append(Finding("proved", what, text))
@@ -32,6 +35,11 @@ class Report:
 
     def broken(self, what: str, text: str) -> None:
         self.findings.append(Finding("broken", what, text))
+
+    def doubt(self) -> None:
+        """Whoever signed it does not count: that the parts fit each other shows nothing. What contradicts it does."""
+        self.doubted = True
+        self.findings = [one for one in self.findings if one.verdict != "proved"]
 
     def of(self, verdict: Verdict) -> list[Finding]:
         return [one for one in self.findings if one.verdict == verdict]
@@ -50,6 +58,12 @@ class Report:
         """The verdict as a sentence."""
         if self.verdict == "broken":
             return "this is not what was written"
+        if self.verdict == "unproved" and self.doubted:
+            return "nothing contradicts it, but nothing of it is proved by the keys you gave"
         if self.verdict == "unproved":
             return "nothing contradicts it, but not everything is proved"
+        if self.as_of:
+            return (
+                f"the record is what was written, as it stood on {self.as_of}; what is only claimed is listed as such"
+            )
         return "everything is what was written when it was signed"

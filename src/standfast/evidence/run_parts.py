@@ -12,7 +12,9 @@ from standfast import events as ev
 from standfast.evidence.ledgers import Ledger, LedgerReader
 from standfast.evidence.redaction_map import Redacted, redacted_in
 from standfast.json_values import is_object
+from standfast.lazily import adapter
 from standfast.records import Channel
+from standfast.rows import child_id
 from standfast.stop_records import StopRecord, stop_records
 from standfast.transcripts import Said, Transcript
 
@@ -53,6 +55,7 @@ class RunParts:
     stops: tuple[StopRecord, ...]
     ledger: Ledger
     redactions: tuple[Redacted, ...]
+    children: tuple[str, ...]  # the runs that its calls began
 
     def files(self) -> dict[str, bytes]:
         """The same as the parts of a bundle."""
@@ -64,10 +67,10 @@ class RunParts:
         }
 
 
-_transcript: TypeAdapter[TranscriptPart] = TypeAdapter(TranscriptPart)
-_stops: TypeAdapter[tuple[StopRecord, ...]] = TypeAdapter(tuple[StopRecord, ...])
-_ledger: TypeAdapter[Ledger] = TypeAdapter(Ledger)
-_redactions: TypeAdapter[tuple[Redacted, ...]] = TypeAdapter(tuple[Redacted, ...])
+_transcript: TypeAdapter[TranscriptPart] = adapter(TranscriptPart)
+_stops: TypeAdapter[tuple[StopRecord, ...]] = adapter(tuple[StopRecord, ...])
+_ledger: TypeAdapter[Ledger] = adapter(Ledger)
+_redactions: TypeAdapter[tuple[Redacted, ...]] = adapter(tuple[Redacted, ...])
 
 
 def read_run(run: str, bodies: Iterable[str | None]) -> RunParts:
@@ -96,6 +99,7 @@ class _Reading:
     begun: float = 0.0
     ended: float = 0.0
     models: set[str] = field(default_factory=set[str])
+    children: set[str] = field(default_factory=set[str])
     redactions: list[Redacted] = field(default_factory=list[Redacted])
     transcript: Transcript = field(default_factory=Transcript)
     places: list[StopPlace] = field(default_factory=list[StopPlace])
@@ -130,6 +134,8 @@ class _Reading:
                 self.agent, self.parent = event.agent, event.parent
             case ev.CallStarted():
                 self.models |= _model(event.args)
+                if _begins_a_run(event):
+                    self.children.add(child_id(self.run, event.call))
                 self.over.discard(event.call)
             case ev.TextFlushed():
                 self._spoke(event)
@@ -184,7 +190,13 @@ class _Reading:
             stops=stops,
             ledger=self.ledger.ledger(),
             redactions=tuple(self.redactions),
+            children=tuple(sorted(self.children)),
         )
+
+
+def _begins_a_run(event: ev.CallStarted) -> bool:
+    """Is it the call that begins a child run, as the gate records it?"""
+    return event.tool == "child" and is_object(event.args) and event.args.keys() == {"agent", "state"}
 
 
 def _model(args: Any) -> set[str]:

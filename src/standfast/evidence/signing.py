@@ -22,6 +22,7 @@ class Signing:
         self._store = store
         self._asked = isinstance(asked, Notary)
         self._never = asked is False
+        self._may_make = False
         wanted = drives and not store.in_memory and asked is True
         self._notary = asked if isinstance(asked, Notary) else Notary() if wanted else None
         self._why = "" if wanted or self._asked else "nothing is signed here"
@@ -36,10 +37,12 @@ class Signing:
 
     def open(self) -> None:
         """Begin to sign. A notary that was asked for must have its key; otherwise runs go on unsigned."""
+        self._may_make = not (self._never or self._store.in_memory or self._signed_before())
         if self._notary is None:
             return
         try:
-            key = self._notary.key or keys.load_or_make(self._store.path)
+            given = self._notary.key
+            key = given or keys.load_or_make(self._store.path)
         except KeyUnusable as error:
             if self._asked:
                 raise
@@ -48,16 +51,20 @@ class Signing:
             level = logging.WARNING if keys.available() else logging.INFO  # who has not installed it wants none
             log.log(level, "standfast: the record is not signed: %s", error)
         else:
-            self._notary.open(self._store, key)
+            self._notary.open(self._store, key, None if given else partial(keys.load_or_make, self._store.path))
+
+    def _signed_before(self) -> bool:
+        """Then there is a key somewhere, and no other one is to be made."""
+        return self._store.exists() and self._store.read(lambda tx: tx.last_checkpoint()) is not None
 
     def key(self) -> keys.Key:
         """The key that signs for the store; KeyUnusable if this process cannot have it."""
         if self._store.in_memory:
             raise Misuse("a store in memory is gone with its process: there is nothing to sign", hint="give a file")
-        if self._notary is not None and self._notary.key is not None:
-            return self._notary.key
+        if self._notary is not None and (known := self._notary.key_now()) is not None:
+            return known
         path = keys.key_path(self._store.path)
-        if not path.exists() and self._store.exists() and self._store.read(lambda tx: tx.last_checkpoint()) is not None:
+        if not path.exists() and self._signed_before():
             raise KeyUnusable(
                 f"the signing key {path} is not there, and the store has signed checkpoints: no other one was made",
                 hint=f"restore it, or give its place in ${keys.ENVIRONMENT}; nothing was written",
@@ -75,9 +82,17 @@ class Signing:
         return lambda said: (key.public, key.sign(said))
 
     def secret(self, purpose: bytes) -> bytes | None:
-        """A secret that belongs to the store's key: the same for every process that has the key."""
+        """A secret that belongs to the store's key: the same for every process that has the key.
+
+        Where there is none yet it is made, or each process that only asks for something would have a secret of its own.
+        """
         if self._notary is not None and self._notary.key is not None:
             return self._notary.key.derive(purpose)
+        if self._may_make and keys.available():
+            try:
+                return keys.load_or_make(self._store.path).derive(purpose)
+            except KeyUnusable:
+                return None  # who cannot sign says so elsewhere
         return keys.secret_of(self._store.path, purpose)
 
     def close(self) -> None:

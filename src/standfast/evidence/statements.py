@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from standfast.evidence.checkpoints import BEFORE_ALL, DOMAIN, FORMAT, hash_of, signed_part
+from standfast.evidence.key_changes import NO_CHANGES, Succession, trouble_between
 from standfast.evidence.keys import fingerprint, verify_signature
 from standfast.evidence.report import Report
 from standfast.rows import CheckpointRow
@@ -63,6 +64,7 @@ class Statements:
     said: list[Statement] = field(default_factory=list[Statement])
     hashes: dict[int, str] = field(default_factory=dict[int, str])
     keys: list[bytes] = field(default_factory=list[bytes])
+    signers: list[bytes] = field(default_factory=list[bytes])  # of each of those that were said
     of_run: dict[str, list[tuple[int, Named]]] = field(default_factory=dict[str, list[tuple[int, Named]]])
     sound: bool = True
 
@@ -71,7 +73,9 @@ class Statements:
         return self.said[-1] if self.said else None
 
 
-def read_statements(rows: Iterable[CheckpointRow], keys: Collection[bytes], report: Report) -> Statements:
+def read_statements(
+    rows: Iterable[CheckpointRow], keys: Collection[bytes], report: Report, known: Succession = NO_CHANGES
+) -> Statements:
     """Follow the checkpoints from the first one; those after a broken one are not relied on.
 
     Without `keys`, signatures are checked against the keys that the checkpoints themselves name, which shows
@@ -85,11 +89,20 @@ def read_statements(rows: Iterable[CheckpointRow], keys: Collection[bytes], repo
             report.broken("checkpoints", f"checkpoint {row.n}: {trouble}")
             found.sound = False
             break
-        if row.key not in found.keys:
+        if found.keys and row.key != found.keys[-1]:
+            broken, trouble = trouble_between(found.keys[-1], row.key, known, found.keys)
+            if broken:
+                report.broken("checkpoints", f"checkpoint {row.n}: {trouble}")
+                found.sound = False
+                break
+            if trouble:
+                report.unproved("key", f"checkpoint {row.n}: {trouble}")
             found.keys.append(row.key)
+        found.keys = found.keys or [row.key]
         n, previous = row.n, hash_of(row)
         found.hashes[n] = previous
         found.said.append(said)
+        found.signers.append(row.key)
         for one in said.runs:
             found.of_run.setdefault(one.run, []).append((n, one))
     return found

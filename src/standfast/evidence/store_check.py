@@ -11,6 +11,7 @@ from standfast.errors import KeyUnusable, StoreBusy, StoreError
 from standfast.evidence import checking, keys
 from standfast.evidence.chains import Chain, HouseChain, follow_house, follow_run
 from standfast.evidence.house_rows import check_halts, check_tokens
+from standfast.evidence.key_changes import NO_CHANGES, Succession, changes_in
 from standfast.evidence.report import Report
 from standfast.evidence.statements import Statements, check_anchor, read_statements
 from standfast.json_values import fingerprint
@@ -18,7 +19,7 @@ from standfast.rows import CheckpointRow
 from standfast.stores.queries import migrations
 from standfast.stores.sides import Row, run_side
 from standfast.stores.sqlite import SqliteStore
-from standfast.stores.sqlite_evidence import contract_named
+from standfast.stores.sqlite_evidence import contract_named, is_forgotten
 
 
 def verify_store(path: Path, given: Collection[bytes] = (), anchor: Iterable[str] | None = None) -> Report:
@@ -40,9 +41,8 @@ def verify_store(path: Path, given: Collection[bytes] = (), anchor: Iterable[str
 
 
 def _beside(path: Path) -> list[bytes]:
-    """The public key that is kept beside the store, if there is one."""
-    beside = keys.public_path(path)
-    return [keys.load_public(beside)] if keys.available() and beside.exists() else []
+    """The public key that is kept beside the store, if there is one, and those that it had before."""
+    return keys.kept_publics(path) if keys.available() else []
 
 
 def _check_file(store: SqliteStore, report: Report) -> None:
@@ -67,27 +67,32 @@ def _check_file(store: SqliteStore, report: Report) -> None:
 
 
 def _check(tx: Tx, trusted: list[bytes], *, given: bool, anchor: Iterable[str] | None, report: Report) -> None:
-    found = _statements(tx, trusted, report)
+    known = Succession.of(changes_in(tx.plain_house())) if keys.available() else NO_CHANGES
+    keys_given, trusted = trusted, list(known.trusted(trusted))
+    found = _statements(tx, trusted, report, known)
     if found.said:
         report.proved("checkpoints", f"{len(found.said)} follow each other, and their signatures fit")
-    checking.check_keys(found, trusted, given=given, report=report)
-    checking.check_clock(found, report)
     house = follow_house(tx.plain_house(), {one.house.seq for one in found.said})
-    known = bool(house.trouble) or (
+    checking.check_keys(found, keys_given, given=given, known=known, house=house, report=report)
+    checking.check_clock(found, report)
+    sound = bool(house.trouble) or (
         check_halts(tx.plain_halts(), house, trusted, report) and check_tokens(tx.plain_tokens(), house, report)
     )
-    if known:
+    if sound:
         checking.check_house(house, tx.house_side(), found, report)
     runs: dict[str, Chain] = {}
     logs: dict[str, dict[int, str]] = {}
+    forgotten: set[str] = set()
     for n in tx.plain_runs():
         id_, chain = _check_run(tx, n, house, found, report)
         runs[id_] = chain
         for log, rows in chain.logs.items():
             logs.setdefault(log, {}).update(rows)
+            if id_ in house.forgotten:
+                forgotten.add(log)
     checking.check_missing(runs, found, report)
     checking.check_deletions(runs, house, report)
-    _check_logs(tx, logs, report)
+    _check_logs(tx, logs, forgotten, report)
     _check_contracts(tx, report)
     for table, n in tx.strays():
         report.broken(table, f"there are rows of a run number {n}, which is not there")
@@ -98,14 +103,14 @@ def _check(tx: Tx, trusted: list[bytes], *, given: bool, anchor: Iterable[str] |
     report.limits += [checking.TAIL_LIMIT, checking.SIGNING_LIMIT, checking.KEY_LIMIT]
 
 
-def _statements(tx: Tx, trusted: list[bytes], report: Report) -> Statements:
+def _statements(tx: Tx, trusted: list[bytes], report: Report, known: Succession) -> Statements:
     if tx.last_checkpoint() is None:
         report.unproved("checkpoints", "nothing was ever signed: chains hold, but whoever changed one could remake it")
         return Statements()
     if not keys.available():
         report.unproved("checkpoints", "signatures cannot be checked here: pip install 'standfast[evidence]'")
         return Statements()
-    return read_statements(_checkpoints(tx), trusted, report)
+    return read_statements(_checkpoints(tx), trusted, report, known)
 
 
 def _checkpoints(tx: Tx) -> Iterator[CheckpointRow]:
@@ -123,14 +128,22 @@ def _check_run(tx: Tx, n: int, house: HouseChain, found: Statements, report: Rep
     wanted = {one.seq for _, one in found.of_run.get(id_, [])} | {told[0]}
     chain = follow_run(id_, tx.plain_record(n), wanted)
     contract: Row | None = tx.plain_contract(contract_named(run[9]))
-    side = run_side(run, contract, tx.plain_calls(n), tx.plain_mail(n))
+    calls, mail = tx.plain_calls(n), tx.plain_mail(n)
+    if is_forgotten(run[9]):
+        if (calls or mail) and chain.gone:  # they are deleted before the first row of the record is
+            report.broken(f"run {id_}", "it was forgotten, and has got calls or mail since then")
+        calls, mail = [], []
+    side = run_side(run, contract, calls, mail)
     checking.check_run(run, chain, told, side, house, found, report)
     return id_, chain
 
 
-def _check_logs(tx: Tx, named: dict[str, dict[int, str]], report: Report) -> None:
+def _check_logs(tx: Tx, named: dict[str, dict[int, str]], forgotten: Collection[str], report: Report) -> None:
     there = {str(log): rows for log, rows in tx.plain_logs()}
-    good = [checking.check_log(log, named.get(log, {}), tx.plain_log(log), report) for log in {*there, *named}]
+    good = [
+        checking.check_log(log, named.get(log, {}), tx.plain_log(log), report, whole=log not in forgotten)
+        for log in {*there, *named}
+    ]
     if good and all(good):
         report.proved("logs", f"{sum(there.values())} rows are those that the records name")
 

@@ -66,6 +66,8 @@ class Request:
         if call.ended and not (call.token.stopped or call.abandoned or call.beside):
             return False
         self._stopped(call, by_a_verb=why.closed)
+        if call.token.stopped and not call.beside:
+            call.session.in_loop(call.session.refused_in_clean_up, self.name, call)
         raise RequestRefused(
             f"{why.text}: {self.name} was not sent",
             hint=f"it belongs to the call {call.ref.tool} of run {call.session.row.id}",

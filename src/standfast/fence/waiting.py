@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from standfast.errors import RequestRefused
 from standfast.fence.belonging import Request
+from standfast.ladder import cut_task
 from standfast.passage import PAUSE_BEFORE_REFUSAL
 
 T = TypeVar("T")
@@ -88,9 +89,12 @@ class AsyncRequest(Request):
 
     def _cut_here(self) -> None:
         if self._waiting is not None:
-            if not self._thrown:
-                self._thrown = True
-                self._waiting.cancel()
+            if self._door is not None and self._loop is self._door.loop:
+                cut_task(self._waiting)  # of a step that is being ended: this is the one cancellation that it gets
+            elif not self._thrown:
+                self._thrown = self._waiting.cancel()  # not if it is being cut with its call anyhow
+                if self._flight is None or self._flight.session.env.loop is not self._loop:
+                    cut_task(self._waiting, asked=True)  # its thread is cut too, and must not ask it a second time
         elif self._stream is not None and self._closing is None and not self.complete:
             # in nobody's context: it must not be stopped together with the code whose request it closes
             self._closing = self._loop.create_task(self._close(), context=contextvars.Context())

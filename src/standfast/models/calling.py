@@ -31,7 +31,7 @@ from standfast.replies import (
     ToolCallPart,
     Usage,
 )
-from standfast.tool import Call, Tool
+from standfast.tools import Call, Tool
 from standfast.tripwire import Tripwire
 from standfast.usable import Usable, usables
 

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from standfast.abc import Tx
+from standfast.abc import Tx, Use
 from standfast.arguments import MOST_LABELS, shortened
 from standfast.clock import RandomIds, moment
 from standfast.errors import Misuse, StandfastError, StoreBusy
 from standfast.evidence.redacted_store import RedactedStore
+from standfast.lazily import adapter
 from standfast.leases import known_dead
 from standfast.records import Halt, Json
 from standfast.redaction import exactly
@@ -23,7 +24,7 @@ from standfast.verbs import Sign, Verify, halts_in, lift_halt, set_halt, wanted_
 T = TypeVar("T")
 
 PATIENCE = 15.0  # seconds for which a store that others keep locked is tried again and again
-_halts: TypeAdapter[Halt] = TypeAdapter(Halt)
+_halts: TypeAdapter[Halt] = adapter(Halt)
 LONGEST_NAME = 2_000
 _Name: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME)]
 _Told: TypeAlias = Annotated[str, AfterValidator(shortened)]  # what is only told is never too long for a stop
@@ -63,7 +64,7 @@ class AskList(_Asked):
 
 
 Asking: TypeAlias = Annotated[AskHalt | AskLift | AskList, Field(discriminator="do")]
-_asking: TypeAdapter[AskHalt | AskLift | AskList] = TypeAdapter(Asking)
+_asking: TypeAdapter[AskHalt | AskLift | AskList] = adapter(Asking)
 
 
 def halt_json(halt: Halt) -> Json:
@@ -115,25 +116,29 @@ class Acting:
                 by=request.by,
             )
             asked = moment(time.time())
-            return self._told(lambda tx: set_halt(tx, wanted, known_dead, sign=self._sign, route=route, asked=asked))
+            return self._told(
+                lambda tx: set_halt(tx, wanted, known_dead, sign=self._sign, route=route, asked=asked), "control"
+            )
         if isinstance(request, AskLift):
             id_, by, reason = request.id, request.by, request.reason
-            return self._told(lambda tx: lift_halt(tx, id_, by=by, reason=reason, sign=self._sign, route=route))
+            return self._told(
+                lambda tx: lift_halt(tx, id_, by=by, reason=reason, sign=self._sign, route=route), "ordinary"
+            )
         found: list[Halt] = []
         if self._store.exists():
             found = self._store.read(lambda tx: halts_in(tx, lifted=request.lifted, verify=self._verify))
         return {"ok": True, "pid": os.getpid(), "halts": [halt_json(halt) for halt in found]}
 
-    def _told(self, act: Callable[[Tx], Halt]) -> Json:
-        return {"ok": True, "pid": os.getpid(), "halt": halt_json(self._write(act))}
+    def _told(self, act: Callable[[Tx], Halt], use: Use) -> Json:
+        return {"ok": True, "pid": os.getpid(), "halt": halt_json(self._write(act, use))}
 
-    def _write(self, act: Callable[[Tx], T]) -> T:
+    def _write(self, act: Callable[[Tx], T], use: Use) -> T:
         """A halt does not give up because others write a lot; only a lock that nobody lets go of keeps it out."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
                 self._store.create()
-                return self._store.write(act)
+                return self._store.write(act, use)
             except StoreBusy:
                 if time.monotonic() > until:
                     raise

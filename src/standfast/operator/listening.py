@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -23,6 +24,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from standfast.descriptors import SPARE, Descriptors
 from standfast.errors import Misuse, StandfastError, StoreError
 from standfast.evidence.halt_signatures import signs_halts, verifies_halts
 from standfast.json_values import is_object
@@ -30,6 +32,7 @@ from standfast.leases import proven_dead
 from standfast.operator.acting import Acting, failed
 from standfast.operator.client import NoOperator, socket_of
 from standfast.operator.refusals import Refusals
+from standfast.rates import GUESSES, GUESSES_A_SECOND, Rate
 from standfast.records import Json
 from standfast.stores.sqlite import SqliteStore
 
@@ -65,6 +68,10 @@ class Listening:
         self._tell = tell
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="standfast-operator")
         self._refusals = Refusals(acting.path)
+        self._guesses = Rate(GUESSES_A_SECOND, GUESSES)
+        self._spare = Descriptors(self._make_room)
+        self._silent: dict[asyncio.StreamWriter, str] = {}  # who has asked nothing yet, by which way
+        self._most = min(MOST_CONNECTIONS, max(4, (_most_descriptors() - SPARE) // 4))
         self._open: Counter[str] = Counter()  # by the way they came: strangers at the port keep nobody from the socket
         self._inode = 0
         self._leaving = asyncio.Event()
@@ -75,6 +82,7 @@ class Listening:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._leaving.set)
+        self._spare.start(loop)
         servers = [await self._listen_on_socket()]
         if self._port is not None:
             servers.append(await self._listen_on_port(self._port))
@@ -91,6 +99,7 @@ class Listening:
                 server.close()
             if self._is_mine():
                 self._path.unlink(missing_ok=True)
+            self._spare.close()
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._refusals.close()
 
@@ -98,17 +107,15 @@ class Listening:
 
     async def _listen_on_socket(self) -> asyncio.AbstractServer:
         """Bound beside its place and moved there: an operator that is there already is replaced without a gap."""
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        beside = self._path.with_name(f"{self._path.name}.{secrets.token_hex(3)}")
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            beside.unlink(missing_ok=True)
             before = os.umask(0o177)
             try:
-                listening.bind(str(beside))
+                listening.bind(str(beside))  # 0600 by the umask; what is there already is not touched
             finally:
                 os.umask(before)
-            beside.chmod(0o600)
-            self._inode = beside.stat().st_ino
+            self._inode = beside.lstat().st_ino
             beside.replace(self._path)
         except OSError as error:
             listening.close()
@@ -171,9 +178,10 @@ class Listening:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         way = "port" if writer.get_extra_info("socket").family != socket.AF_UNIX else "socket"
         self._open[way] += 1
+        self._silent[writer] = way
         try:
             writer.write(b" ")  # a sign of life: who asks need not wait for a process that is frozen
-            if self._open[way] > MOST_CONNECTIONS:
+            if self._open[way] > self._most:
                 answer = failed(NoOperator("too many connections", hint="try again, or halt straight on the store"))
             else:
                 answer = await self._answer(reader, writer)
@@ -184,6 +192,7 @@ class Listening:
             log.info("standfast: who asked the operator has gone, or does not read")
         finally:
             self._open[way] -= 1
+            self._silent.pop(writer, None)
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Json:
@@ -191,19 +200,33 @@ class Listening:
             route = self._route(writer)
             async with asyncio.timeout(READ_SECONDS):
                 line = await reader.readuntil(b"\n")
+            self._silent.pop(writer, None)
             asked: Any = from_json(line)
             if not is_object(asked):
                 raise ValueError("not a JSON object")
             if route == "port" and not _same(asked.pop("token", None), self._token):
-                why = "the token is not the operator's"
-                self._refusals.note(route, asked.get("do"), why)
-                return failed(Misuse(why, hint="nothing was changed"))
+                return self._wrong_token(route, asked.get("do"))
         except StandfastError as error:
             return failed(error)
         except (TimeoutError, ValueError, asyncio.LimitOverrunError, asyncio.IncompleteReadError) as error:
             why = "it did not come in time" if isinstance(error, TimeoutError) else str(error)[:200]
             return failed(Misuse(f"the request is not one line of JSON: {why}", hint=f"at most {LONGEST_LINE} bytes"))
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._acting.answer, asked, route)
+
+    def _wrong_token(self, route: str, what: object) -> Json:
+        """A right one is let in at once, however many wrong ones came before."""
+        if self._guesses.allows(route):
+            why, hint = "the token is not the operator's", "nothing was changed"
+        else:
+            why, hint = "too many wrong tokens came to this port", "wait a minute; a right one is let in at once"
+        self._refusals.note(route, what, why)
+        return failed(Misuse(why, hint=hint))
+
+    def _make_room(self) -> None:
+        """Descriptors have run out: strangers at the port go that have asked nothing yet, the oldest first."""
+        waiting = [writer for writer, way in self._silent.items() if way == "port"]
+        for writer in waiting[: max(1, len(waiting) // 2)]:
+            writer.transport.abort()
 
     def _route(self, writer: asyncio.StreamWriter) -> str:
         """By which way somebody asks; a socket also says whose process it is."""
@@ -219,6 +242,10 @@ class Listening:
             self._refusals.note(f"socket, process {pid} of user {uid}", None, why)
             raise Misuse(why, hint="nothing was changed")
         return f"socket, process {pid} of user {uid}"
+
+
+def _most_descriptors() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _same(given: Any, token: str) -> bool:

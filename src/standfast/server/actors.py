@@ -36,6 +36,7 @@ class Actor:
     runs: frozenset[str] | None = None
     labels: tuple[tuple[str, str], ...] = ()
     token: str | None = None  # the id of the token that was shown, if it was one of the store's
+    has_token: bool = False  # of the server itself: it was shown, and has no id
     expires: float | None = None
     ended: Callable[[], str] = field(default=_goes_on, compare=False)
     """Why this actor may do nothing any more; empty while it may. Open sockets and streams ask it every second."""
@@ -66,6 +67,9 @@ class Actor:
             "labels": dict(self.labels),
             "expires": self.expires,
         }
+
+
+PROBE = Actor("a probe", frozenset())  # of an orchestrator: it has shown nothing, and is told yes or no
 
 
 Who: TypeAlias = Callable[[Request], Awaitable[Actor | None]]

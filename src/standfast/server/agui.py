@@ -22,10 +22,11 @@ from standfast.control import load
 from standfast.errors import StandfastError
 from standfast.events import Event
 from standfast.json_values import is_object
-from standfast.records import ENDED, RunView
+from standfast.records import ENDED, Json, RunView
 from standfast.server.actors import Actor
 from standfast.server.agui_events import Saying
 from standfast.server.agui_input import Answer, RunInput
+from standfast.server.agui_messages import Conversation
 from standfast.server.feeds import Watch
 from standfast.server.handlers import body_of
 from standfast.server.problems import Problem, problem_of
@@ -36,6 +37,8 @@ from standfast.server.surface import Surface, parsed
 from standfast.server.verbs import LONGEST_KEY
 from standfast.server.wire import encode, told_json
 from standfast.shapes import view_json
+from standfast.taking_text import only_text
+from standfast.verbs.answering import tool_schema
 
 THREAD: Final = "agui.thread"
 FIRST: Final = "agui.message"  # the message a run began with
@@ -81,7 +84,7 @@ async def _of_thread(surface: Surface, actor: Actor, agent: str, thread: str) ->
 async def _state(surface: Surface, actor: Actor, agent: str, given: RunInput, *, again: bool) -> Any:
     """The state to begin with: the one that was sent, and the last words where the agent takes words."""
     about = next((each for each in await surface.agents(actor) if each["name"] == agent), None)
-    field = about["text_field"] if about is not None else None
+    field = (about["text_field"] or only_text(about["schema"])) if about is not None else None
     words = next((said.text for said in reversed(given.messages) if said.role == "user"), "")
     state = dict(given.state) if isinstance(given.state, dict) else {}
     if about is None or not field or not words:
@@ -144,12 +147,7 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
         return [("resume", {})] if answer.status == "resolved" else []
     kind, call = need["kind"], need["call"]
     if kind == "approval":
-        told: dict[str, Any] = payload if is_object(payload) else {"approved": payload}
-        if answer.status == "cancelled" or told.get("approved") is False:
-            return [("deny", {"call_id": call, "reason": str(told.get("reason") or "denied")})]
-        if told.get("approved") is not True:  # what nobody said yes to is not done
-            raise _unclear(view, answer, 'send {"approved": true} or {"approved": false}')
-        return [("approve", {"call_id": call, "args": told.get("args")})]
+        return [_approval(view, answer, call)]
     if answer.status == "cancelled":
         return []
     if kind == "question":
@@ -159,6 +157,8 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
         told = payload if is_object(payload) else {"decision": payload}
         return [("resolve", {"call_id": call, **told})]
     choices = need["choices"]
+    if is_object(payload) and (unknown := sorted(payload.keys() - {"verb", "args", "label"})):
+        raise _unclear(view, answer, f"a choice has verb and args, not {unknown[0][:100]!r}")
     if payload is None and choices:  # resolved, and nothing else: the first choice is the one that goes on
         payload = choices[0]
     verbs = [each["verb"] for each in choices]
@@ -168,6 +168,27 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     if not is_object(args):
         raise _unclear(view, answer, "args are an object")
     return [(str(payload["verb"]), dict(args))]
+
+
+def _approval(view: RunView, answer: Answer, call: str) -> tuple[str, dict[str, Any]]:
+    """Yes, with which arguments, or no. Whatever else is said is refused: the call must be what the person saw."""
+    payload: Any = answer.payload
+    told: dict[str, Any] = payload if is_object(payload) else {"approved": payload}
+    approved = told.get("approved")
+    if answer.status == "cancelled" or approved is False:
+        return "deny", {"call_id": call, "reason": str(told.get("reason") or "denied")}
+    if approved is not True:  # what nobody said yes to is not done
+        raise _unclear(view, answer, 'send {"approved": true} or {"approved": false}')
+    unknown = sorted(told.keys() - {"approved", "editedArgs", "reason"})
+    if unknown:
+        raise _unclear(view, answer, f"{unknown[0][:100]!r} is not known here: changed arguments go into editedArgs")
+    edited = told.get("editedArgs")
+    if edited is not None and not is_object(edited):
+        raise _unclear(view, answer, "editedArgs is an object: the arguments by name")
+    reason = told.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        raise _unclear(view, answer, "reason is a text")
+    return "approve", {"call_id": call, "args": edited, **({"reason": reason} if reason else {})}
 
 
 def _unclear(view: RunView, answer: Answer, hint: str) -> Problem:
@@ -188,22 +209,27 @@ async def _told(surface: Surface, given: RunInput, run: str, after: int, who: Vi
     news = asyncio.Event()
     watch = await surface.feeds.watch(run, after, news.set, who)
     saying = Saying(given.thread_id, given.run_id, run, given.known)
+    talk = Conversation(given.sent)
     try:
         yield _line(saying.started())
         for line in saying.recall(await _before(surface, run, after) if after else []):
-            yield _text_line(line, saying, watch)
+            yield _text_line(line, saying, watch, talk)
         while not surface.feeds.closing.is_set():
             news.clear()
             while told := await surface.feeds.next_events(watch):
                 for one in told:
                     for line in saying.event(from_json(one.json)):
-                        yield _text_line(line, saying, watch)
+                        yield _text_line(line, saying, watch, talk)
                     watch.client.event(one.seq)
-            while watch.deltas:
-                for line in saying.delta(watch.deltas.popleft()):
-                    yield _text_line(line, saying, watch)
+            while delta := watch.live.next():
+                for line in saying.delta(delta):
+                    yield _text_line(line, saying, watch, talk)
             ending = await _ending(surface, saying, watch, run)
             for line in ending:
+                talk.heard(line)
+                if line.get("outcome", {}).get("type") == "interrupt":
+                    for whole in talk.snapshot():
+                        yield _line(whole)
                 yield _line(line)
             if ending:
                 return
@@ -232,10 +258,11 @@ async def _ending(surface: Surface, saying: Saying, watch: Watch, run: str) -> l
     return list(saying.finished(shown, state, tools))
 
 
-def _tools(tx: Tx, run: str, calls: set[str]) -> dict[str, str]:
-    """The tools of calls that wait for a person."""
-    n = load(tx, run).n
-    return {row.id: row.tool for call in calls if (row := tx.call(n, call)) is not None}
+def _tools(tx: Tx, run: str, calls: set[str]) -> dict[str, tuple[str, Json | None]]:
+    """The tools of calls that wait for a person, with the schema of their arguments."""
+    row = load(tx, run)
+    found = [each for call in calls if (each := tx.call(row.n, call)) is not None]
+    return {each.id: (each.tool, tool_schema(tx, row, each.tool, "schema")) for each in found}
 
 
 async def _before(surface: Surface, run: str, after: int) -> list[dict[str, Any]]:
@@ -252,8 +279,9 @@ def _line(event: dict[str, Any]) -> bytes:
     return b"data: %s\n\n" % encode(event)
 
 
-def _text_line(line: dict[str, Any], saying: Saying, watch: Watch) -> bytes:
+def _text_line(line: dict[str, Any], saying: Saying, watch: Watch, talk: Conversation) -> bytes:
     """A line, and how far its text goes."""
+    talk.heard(line)
     span, saying.spoken = saying.spoken, None
     if span is None:
         return _line(line)

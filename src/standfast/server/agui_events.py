@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from standfast.events import TextDelta
-from standfast.records import ENDED, Channel, Span
+from standfast.records import ENDED, Channel, Json, Span
 from standfast.server.wire import encode
 
 PROTOCOL_VERSION: Final = "1.0"
@@ -20,7 +20,12 @@ GOING: Final = ("run_claimed", "run_queued", "resume_asked", "run_started")
 ENDS_OF_CALLS: Final = ("call_finished", "call_failed", "call_cut")
 LAST_WORDS: Final = ("text_flushed", *ENDS_OF_CALLS)  # a stop ends several calls, and then come the last words of each
 
+REASONS: Final = {"approval": "tool_call", "question": "input_required", "doubt": "input_required"}
+GO_ON: Final = "confirmation"  # the reason of an interrupt that asks whether the run goes on
+
 Line = dict[str, Any]
+Tool = tuple[str, Json | None]
+"""The name of a tool, and the schema of its arguments where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,15 +266,15 @@ class Saying:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def finished(self, view: dict[str, Any], state: Any, tools: Mapping[str, str]) -> Iterator[Line]:
+    def finished(self, view: dict[str, Any], state: Any, tools: Mapping[str, Tool]) -> Iterator[Line]:
         """Everything that is open is closed, then RUN_FINISHED; RUN_ERROR only for a run that failed.
 
-        `tools` names the tools of calls that wait for approval: they are shown, though they have not begun.
+        `tools` has the tools of calls that wait for approval: they are shown, though they have not begun.
         """
         for speech in self._speech.values():
             yield from self._close(speech)
-        for call, tool in tools.items():
-            yield from self._show_call(call, tool, self._asked.get(call))
+        for call, (name, _) in tools.items():
+            yield from self._show_call(call, name, self._asked.get(call))
         if view["status"] in ENDED:  # nothing will come of calls that have no result by now
             for call, why in list(self._calls.items()):
                 if why:  # else it may be a call of another run, or of the front end
@@ -287,35 +292,49 @@ class Saying:
             case "failed":
                 yield {"type": "RUN_ERROR", "message": last.get("error") or view["error"], "code": "failed"}
             case _:
-                yield end | {"outcome": {"type": "interrupt", "interrupts": list(_interrupts(view))}}
+                yield end | {"outcome": {"type": "interrupt", "interrupts": list(_interrupts(view, tools))}}
 
 
-def _interrupts(view: dict[str, Any]) -> Iterator[Line]:
+def _interrupts(view: dict[str, Any], tools: Mapping[str, Tool]) -> Iterator[Line]:
     needs = view["needs"]
     for need in needs:
         about: Line = {
             "id": need["id"],
-            "reason": need["kind"],
+            "reason": REASONS.get(need["kind"], GO_ON),
             "message": " ".join(filter(None, (need["text"], need["about"]))),
-            "metadata": {"standfast.choices": need["choices"]},
+            "metadata": {"standfast.kind": need["kind"], "standfast.choices": need["choices"]},
         }
         if need["kind"] == "approval":
             about["toolCallId"] = need["call"]
-            about["responseSchema"] = {
-                "type": "object",
-                "properties": {
-                    "approved": {"type": "boolean"},
-                    "args": {"type": "object"},
-                    "reason": {"type": "string"},
-                },
-                "required": ["approved"],
-            }
+            about["responseSchema"] = _approval_schema(tools.get(need["call"], ("", None))[1])
         elif need["kind"] == "question" and need["choices"]:
             about["responseSchema"] = {"enum": need["choices"]}
         yield about
     named = {need["id"] for need in needs} | {"asks", "in_doubt"}
     for hold in view["holds"]:
         if hold not in named:
-            yield {"id": hold, "reason": hold, "message": view["waiting_for"]}
+            yield _paused(hold, hold, view)
     if not needs and not any(hold not in named for hold in view["holds"]):
-        yield {"id": "user", "reason": "paused", "message": view["waiting_for"]}
+        yield _paused("user", "paused", view)
+
+
+def _paused(id_: str, kind: str, view: dict[str, Any]) -> Line:
+    return {"id": id_, "reason": GO_ON, "message": view["waiting_for"], "metadata": {"standfast.kind": kind}}
+
+
+def _approval_schema(args: Json | None) -> Line:
+    """What an answer to an approval looks like. Arguments that `editedArgs` leaves out stay as they were asked for."""
+    args = args or {}
+    edited = {name: part for name, part in args.items() if name not in ("required", "$defs")}
+    described = {"description": "the changed arguments; those left out stay as they are"}
+    return {
+        "type": "object",
+        "properties": {
+            "approved": {"type": "boolean"},
+            "editedArgs": {"type": "object", **edited, **described},
+            "reason": {"type": "string"},
+        },
+        "required": ["approved"],
+        "additionalProperties": False,
+        **({"$defs": args["$defs"]} if "$defs" in args else {}),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
@@ -18,11 +18,14 @@ class _Model(BaseModel):
 
 
 class Answer(_Model):
-    """What somebody says to an interrupt."""
+    """What somebody says to an interrupt. What is not understood here is refused: it may change what they mean."""
+
+    model_config = ConfigDict(extra="forbid")
 
     interrupt_id: str
     status: Literal["resolved", "cancelled"]
     payload: JsonValue = None
+    metadata: JsonValue = None
 
 
 class Held(_Model):
@@ -75,6 +78,11 @@ class RunInput(_Model):
         """What person and agent have said to each other, in the shape that every model understands."""
         spoken = [said for said in self.messages if said.role in ("user", "assistant") and said.text]
         return [{"role": said.role, "content": said.text} for said in spoken]
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        """The messages as they were sent."""
+        return [said.model_dump(mode="json", by_alias=True, exclude_unset=True) for said in self.messages]
 
     @property
     def known(self) -> Known:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from standfast.abc import Tx
 from standfast.errors import StandfastError
 from standfast.house_events import AttemptRefused
+from standfast.rates import Rate
 from standfast.runtime import Runtime
-from standfast.server.limits import Rate
 
 log = logging.getLogger("standfast")
 
@@ -43,7 +43,11 @@ class Attempts:
     def refused(self, by: str | None, route: str, what: str, run: str | None, why: str) -> None:
         """Somebody tried what they may not do; `by` None: nobody knows who."""
         event = AttemptRefused(
-            by=by, route=route[:LONGEST], what=what[:LONGEST], run=run and run[:LONGEST], why=why[:LONGEST]
+            by=by,
+            route=route if len(route) <= LONGEST else route[:LONGEST],
+            what=what[:LONGEST],
+            run=run and run[:LONGEST],
+            why=why[:LONGEST],
         )
         who = by or STRANGERS
         if who not in self._left_out and len(self._left_out) >= MOST_ACTORS:

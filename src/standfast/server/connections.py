@@ -6,6 +6,8 @@ A stop needs a connection too. Where there are too many idle ones the oldest goe
 from __future__ import annotations
 
 import asyncio
+import resource
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 10.0  # for a request's line and headers to come
 MOST_IDLE = 500
+IDLE_SHARE = 4  # and no more than one in so many of the descriptors that this process may have
+SPARED_SECONDS = 0.1  # who has just come is about to ask
 LONGEST_HEAD = 65_536  # bytes of a request's line and headers
 
 
@@ -26,16 +30,23 @@ class Idle:
     def __init__(self, most: int = MOST_IDLE, seconds: float = HEAD_SECONDS) -> None:
         self._most = most
         self.seconds = seconds
-        self._waiting: dict[Connection, None] = {}
+        self._waiting: dict[Connection, float] = {}  # and since when
 
     def add(self, one: Connection) -> None:
         """It waits from now on; somebody else may have to go for it."""
         self._waiting.pop(one, None)
-        self._waiting[one] = None
+        self._waiting[one] = time.monotonic()
         if len(self._waiting) > self._most:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             oldest.transport.close()
+
+    def make_room(self) -> None:
+        """Descriptors have run out: those go that had time enough to ask something."""
+        since = time.monotonic() - SPARED_SECONDS
+        for one in [one for one, at in self._waiting.items() if at < since]:
+            del self._waiting[one]
+            one.transport.abort()
 
     def remove(self, one: Connection) -> None:
         """It asks something, or has gone."""
@@ -101,10 +112,16 @@ class Socket(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
 
-def connections(most: int = MOST_IDLE, seconds: float = HEAD_SECONDS) -> type[Connection]:
+def most_idle() -> int:
+    """How many may be idle: where there are few descriptors, most of them are for those who ask something."""
+    may_have, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_IDLE if may_have == resource.RLIM_INFINITY else max(1, min(MOST_IDLE, may_have // IDLE_SHARE))
+
+
+def connections(most: int | None = None, seconds: float = HEAD_SECONDS) -> type[Connection]:
     """The protocol of one server."""
 
     class Ours(Connection):
-        idle = Idle(most, seconds)
+        idle = Idle(most_idle() if most is None else most, seconds)
 
     return Ours

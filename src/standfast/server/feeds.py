@@ -22,6 +22,7 @@ from standfast.events import Event, TextDelta
 from standfast.hub import Waiter
 from standfast.records import ENDED
 from standfast.runtime import Runtime
+from standfast.said_texts import LiveText
 from standfast.server.reach import Client, Visitor
 from standfast.server.reading import Filter, Reader
 from standfast.server.telling import Tellings, Told
@@ -50,7 +51,7 @@ class Watch:
         self.after = after
         self.poke = poke
         self.seen_view = 0  # which version of the view it was shown
-        self.deltas: deque[TextDelta] = deque(maxlen=MOST_DELTAS)
+        self.live = LiveText(MOST_DELTAS)
 
     @property
     def behind(self) -> bool:
@@ -172,8 +173,10 @@ class Feeds:
         else:
             n, upto = watch.tail.n, watch.tail.seq
             told = await self._reader.read(lambda tx: _told(tx, watch.tail.run, n, after, limit, upto))
-        if told:
-            watch.after = told[-1].seq
+        for one in told:
+            watch.after = one.seq
+            if one.span is not None:
+                watch.live.recorded(one.span)
         return told
 
     def delta(self, run: str, delta: TextDelta) -> None:
@@ -185,7 +188,7 @@ class Feeds:
         tail = self._tails.get(run)
         if tail is not None:
             for watch in tail.watches:
-                watch.deltas.append(delta)
+                watch.live.waiting.append(delta)
                 watch.poke()
 
     # --- the list -----------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def named(tx: Tx, run: str, pids: Mapping[int, str]) -> Named:
     lease = next((lease for lease in tx.leases() if lease.id == row.holder), None)
     if lease is None or lease.pid not in pids:
         return Named(row.status, row.seq, None, "", tuple(row.named_in_flight), ())
-    others = tuple(id_ for id_, _, _, holder in tx.claimable() if holder == lease.id and id_ != run)
+    others = tuple(id_ for id_, _, _, holder in tx.held() if holder == lease.id and id_ != run)
     return Named(row.status, row.seq, lease.pid, pids[lease.pid], tuple(row.named_in_flight), others)
 
 
@@ -99,7 +99,7 @@ async def force_run(
             tx.remember(ask.request_id, run, "force", to_json(answer).decode())
         return answer
 
-    return await runs.control(by_route(actor.route, note))
+    return await runs.control(by_route(actor.route, note), "control")
 
 
 def _known(tx: Tx, run: str, ask: Asked) -> Answer | None:

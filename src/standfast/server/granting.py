@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +16,16 @@ from standfast.server.actors import Actor
 from standfast.server.handlers import After, answer, body_of, query_of
 from standfast.server.problems import Problem, problem_of
 from standfast.server.surface import Surface, parsed
-from standfast.tokens import lifetime, make_token, reaches, revoke_token, token_json
+from standfast.tokens import (
+    TokenEnded,
+    lifetime,
+    line_of,
+    make_token,
+    reaches,
+    revoke_token,
+    token_json,
+    why_ended,
+)
 
 
 class Grant(BaseModel):
@@ -60,6 +71,8 @@ async def make(surface: Surface, actor: Actor, request: Request) -> Response:
             )
 
         token = await surface.runs.control(act)
+    except TokenEnded as error:
+        raise surface.refused(actor, "make_token", grant.run, problem_of(error)) from error
     except StandfastError as error:
         raise problem_of(error) from error
     return answer({"token": token_json(token), "secret": secret}, 201)
@@ -80,36 +93,63 @@ def _check(surface: Surface, actor: Actor, rights: tuple[Right, ...], grant: Gra
 async def show(surface: Surface, actor: Actor, request: Request) -> Response:
     wanted = query_of(OfRun, request).run
 
-    def look(tx: Tx) -> list[Token]:
-        return [token for token in tx.tokens() if _theirs(tx, actor, token) and wanted in (None, token.run)]
+    def look(tx: Tx) -> list[dict[str, Any]]:
+        return [
+            {**token_json(token), "revocable": _made_by(tx, actor, token)}
+            for token in tx.tokens()
+            if _theirs(tx, actor, token) and wanted in (None, token.run)
+        ]
 
     try:
         tokens = await surface.reader.read(look)
     except UnknownRun:
         tokens = []
-    return answer({"tokens": [token_json(token) for token in tokens]})
+    return answer({"tokens": tokens})
 
 
 async def revoke(surface: Surface, actor: Actor, request: Request) -> Response:
     wanted = str(request.path_params["token"])
 
-    def act(tx: Tx) -> list[str] | None:
+    def act(tx: Tx) -> list[str]:
+        if actor.token is not None and (why := why_ended(tx, actor.token)):
+            raise TokenEnded(why, hint="nothing was changed")
         known = tx.token_named(wanted)
         if known is None or not _theirs(tx, actor, known):
-            return None
+            raise Problem(404, f"there is no token {wanted[:100]!r}", "GET /api/tokens shows those there are")
+        if not _made_by(tx, actor, known):
+            detail = f"{actor.name} is confined to some runs, and did not make the token {known.id}"
+            raise Problem(403, detail, "ask whoever made it, or an operator of all runs; nothing was changed")
         return revoke_token(tx, wanted, by=actor.name, route=actor.route)
 
     try:
         ended = await surface.runs.control(act)
+    except TokenEnded as error:
+        raise surface.refused(actor, "revoke_token", None, problem_of(error)) from error
     except StandfastError as error:
         raise problem_of(error) from error
-    if ended is None:
-        raise Problem(404, f"there is no token {wanted[:100]!r}", "GET /api/tokens shows those there are")
+    except Problem as problem:
+        if problem.status == 403:
+            surface.refused(actor, "revoke_token", None, problem)
+        raise
     return answer({"revoked": ended})
 
 
+def _made_by(tx: Tx, actor: Actor, token: Token) -> bool:
+    """May the actor take it back? Whoever is confined takes back what they, or those they gave rights to, have made.
+
+    Not what others gave to others on the same runs: somebody's right to stop them is among that. Nor what they were
+    given their own right with.
+    """
+    if actor.scope is None:
+        return True
+    line = line_of(tx, token.id)
+    if actor.token is not None:
+        return any(each.id == actor.token for each in line)
+    return line[-1].parent is None and line[-1].by == actor.name
+
+
 def _theirs(tx: Tx, actor: Actor, token: Token) -> bool:
-    """Is it for runs that the actor reaches, and so theirs to see and to take back?"""
+    """Is it for runs that the actor reaches, and so theirs to see?"""
     if actor.scope is None:
         return True
     if token.run is not None:

@@ -11,6 +11,7 @@ import contextlib
 import ipaddress
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Final, TypeAlias
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,11 +19,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from standfast.server.actors import STOP_VERBS, Who
-from standfast.server.limits import Rate
+from standfast.rates import GUESSES, GUESSES_A_SECOND, Rate
+from standfast.server.actors import PROBE, STOP_VERBS, Actor, Who
 from standfast.server.problems import Problem
+from standfast.ways import ByToken
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+PROBES: Final = ("/healthz", "/readyz")  # what asks them has no token: they answer yes or no
+STALE = 100  # requests with one cookie that counts no longer, at once
+STALE_A_SECOND = 1.0
 BODY_SECONDS = 30.0
 STRANGERS_SECONDS = 5.0
 STRANGERS_BODY = 10_000  # bytes: a token
@@ -76,6 +81,10 @@ class _Instead(Exception):
         self.response = response
 
 
+class _Guesses(Problem):
+    """One wrong token too many: slowed down, and an attempt like those before it."""
+
+
 class Guard:
     """Asks `who` before anything else of the app sees a request; `scope["state"]["actor"]` is the answer."""
 
@@ -85,6 +94,8 @@ class Guard:
         self._rules = rules
         self._refused = refused
         self._rate = Rate(rules.a_second, rules.burst)
+        self._guesses = Rate(GUESSES_A_SECOND, GUESSES)
+        self._stale = Rate(STALE_A_SECOND, STALE)  # cookies that count no longer, each by itself
         self._strangers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,10 +146,11 @@ class Guard:
             if response is not None:
                 raise _Instead(response)
         if not self._rules.public(scope):
-            actor = await self._who(request)
+            actor = await self._known(request)
             if actor is None:
-                raise self._unknown(request)
-            scope.setdefault("state", {})["actor"] = replace(actor, route=route_of(scope))
+                scope.setdefault("state", {})["actor"] = replace(PROBE, route=route_of(scope))
+                return receive
+            scope.setdefault("state", {})["actor"] = replace(actor, route=_way(actor, scope))
             if not _is_stop(scope) and not self._rate.allows(actor.name):
                 raise Problem(
                     429,
@@ -150,6 +162,48 @@ class Guard:
         if scope["type"] == "http" and changes:
             return await self._body_of(scope, headers, receive)
         return receive
+
+    async def _known(self, request: Request) -> Actor | None:
+        """Who asks; None for a probe, which shows nothing and is told nothing but whether all is well.
+
+        Whoever shows something right is let in, however many wrong ones came from the same address before.
+        """
+        try:
+            actor = await self._who(request)
+        except Problem as problem:
+            if problem.status == 401:
+                self._check_guesses(request, problem)
+            raise
+        if actor is not None:
+            return actor
+        shows = _shows_something(request)
+        if not shows and _is_probe(request):
+            if not self._rate.allows(f"probe {_network(request)}"):
+                raise Problem(429, "too many requests", "wait a second", headers={"retry-after": "1"})
+            return None
+        unknown = self._unknown(request)
+        if shows:
+            self._check_guesses(request, unknown)
+        raise unknown
+
+    def _check_guesses(self, request: Request, problem: Problem) -> None:
+        """Problem if too many wrong tokens came from there; what is asked with a right one never gets here.
+
+        A cookie alone is a session that has ended, in a tab left open: nobody guesses one. It leads to the login page,
+        and is counted by itself: many people can share an address, and their sessions end at the same time.
+        """
+        if _shows_token(request):
+            passes = self._guesses.allows(_network(request))
+        else:
+            cookie = sha256(request.headers.get("cookie", "").encode("utf-8", "replace")).hexdigest()
+            passes = bool(problem.more.get("to_login")) or self._stale.allows(cookie)
+        if not passes:
+            raise _Guesses(
+                429,
+                "too many wrong tokens came from this address",
+                "wait a minute; a right one is let in at once",
+                headers={"retry-after": "60", "connection": "close"},
+            )
 
     async def _body_of(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """What strangers send is short, and so few of them send at one time that the others are not kept waiting."""
@@ -263,16 +317,55 @@ def as_request(scope: Scope) -> Request:
     return Request(scope if scope["type"] == "http" else {**scope, "type": "http", "method": "GET"})
 
 
+def _is_probe(request: Request) -> bool:
+    """Does an orchestrator ask whether the server is well? Also where it is mounted into another app."""
+    scope = request.scope
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    return scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and path in PROBES
+
+
+def _shows_something(request: Request) -> bool:
+    """Has it a token, a cookie of ours, or a link's token with it?"""
+    return "standfast_" in request.headers.get("cookie", "") or _shows_token(request)
+
+
+def _shows_token(request: Request) -> bool:
+    """Has it a token with it, in its header or as a link has it?"""
+    return "authorization" in request.headers or b"token=" in request.scope["query_string"]
+
+
+def _network(request: Request) -> str:
+    return network_of(request.client.host if request.client else "")
+
+
+def network_of(host: str) -> str:
+    """Whom an address belongs to: of IPv6 one has 2**64 of them."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    mapped = address.ipv4_mapped
+    return str(mapped if mapped is not None else ipaddress.ip_network((address, 64), strict=False))
+
+
 def route_of(scope: Scope) -> str:
     """By which way a request came, as the record says it: without its query, in which somebody may put secrets."""
     method = "WS" if scope["type"] == "websocket" else scope["method"]
     return f"{method} {scope['path']}"[:300]
 
 
+def _way(actor: Actor, scope: Scope) -> str:
+    """By which way an actor came, with the token that was shown; whoever an app knows by its own means showed none."""
+    way, shown = route_of(scope), actor.token or ("server" if actor.has_token else "")
+    return ByToken(way, shown) if shown else way
+
+
 def is_attempt(problem: Problem, scope: Scope) -> bool:
     """Did somebody try to get in? A browser that has no credentials yet is only on its way to the login page."""
     if problem.status != 401:
-        return problem.status in (403, 421)
+        return problem.status in (403, 421) or isinstance(problem, _Guesses)
     headers = Headers(scope=scope)
     cookie = "standfast_" in headers.get("cookie", "") and not problem.more.get("to_login")
     return problem.by is not None or "authorization" in headers or cookie or b"token=" in scope["query_string"]

@@ -50,10 +50,6 @@ class Listed(BaseModel):
     lifted: bool = Field(False, description="also those that hold no longer")
 
 
-def _route(request: Request) -> str:
-    return f"{request.method} {request.url.path}"
-
-
 def _unconfined(surface: Surface, actor: Actor, what: str) -> None:
     """A halt reaches whatever matches it: whoever is confined to some runs sets none."""
     if actor.scope is not None:
@@ -84,7 +80,7 @@ async def set_halt(surface: Surface, actor: Actor, request: Request) -> Response
             by=actor.name,
             id=ask.request_id,
             sign=signs_halts(surface.runs.store_path),
-            route=_route(request),
+            route=actor.route,
         ),
     )
     return answer(halt_json(halt), 201)
@@ -95,5 +91,5 @@ async def lift_halt(surface: Surface, actor: Actor, request: Request) -> Respons
     ask = parsed(LiftHalt, await body_of(request), key_of(request))
     id_ = str(request.path_params["halt"])
     lift = surface.runs.lift
-    halt = await surface.told(actor, lambda: lift(id_, by=actor.name, reason=ask.reason, route=_route(request)))
+    halt = await surface.told(actor, lambda: lift(id_, by=actor.name, reason=ask.reason, route=actor.route))
     return answer(halt_json(halt))

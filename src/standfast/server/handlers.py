@@ -305,8 +305,11 @@ async def healthz(_: Surface, __: Actor, ___: Request) -> Response:
 
 async def readyz(surface: Surface, actor: Actor, __: Request) -> Response:
     ready, about = surface.workers.readiness() if surface.workers is not None else (True, {})
-    if surface.feeds.trouble:
-        ready, about = False, {**about, "store": surface.feeds.trouble}
+    trouble = (
+        surface.runs.storage_for_probes() or surface.feeds.trouble
+    )  # by the last write: a full disk can still be read
+    if trouble:
+        ready, about = False, {**about, "store": trouble}
     about = {**about, "record": surface.runs.signing.told()}
     if actor.scope is not None or not has(actor, "view"):
         about = {}  # who works on what is not theirs to know

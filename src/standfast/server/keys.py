@@ -13,6 +13,7 @@ from standfast.rights import Token, hash_of
 from standfast.runtime import Runtime
 from standfast.server.actors import Actor
 from standfast.server.problems import Problem
+from standfast.tokens import why_ended
 
 
 class Keys:
@@ -29,32 +30,40 @@ class Keys:
     def shown(self, secret: str) -> Actor | None:
         """Who shows this secret; the store is asked each time, so that a token revoked counts no more at once."""
         wanted = hash_of(secret)
-        token = self._look(lambda tx: tx.token(wanted))
-        return None if token is None else self._admitted(token)
+        return self._admitted(lambda tx: tx.token(wanted))
 
     def named(self, id: str) -> Actor | None:  # noqa: A002
         """Who has shown the token of that id before."""
-        token = self._look(lambda tx: tx.token_named(id))
-        return None if token is None else self._admitted(token)
+        return self._admitted(lambda tx: tx.token_named(id))
 
-    def _look(self, look: Callable[[Tx], Token | None]) -> Token | None:
+    def _admitted(self, find: Callable[[Tx], Token | None]) -> Actor | None:
+        """Whose token is found, if it and every token above it counts."""
+        now = self._runs.clock.now()
+
+        def look(tx: Tx) -> tuple[Token, str] | None:
+            token = find(tx)
+            return None if token is None else (token, why_ended(tx, token.id, now))
+
         try:
-            return self._runs.read(look)
+            found = self._runs.read(look)
         except UnknownRun:  # there is no store yet
             return None
-
-    def _admitted(self, token: Token) -> Actor:
-        if why := token.ended(self._runs.clock.now()):
+        if found is None:
+            return None
+        token, why = found
+        if why:
             raise Problem(401, why, "ask whoever gave it to you for another", by=token.holder)
         return self._actor(token)
 
     def _actor(self, token: Token) -> Actor:
         def ended() -> str:
+            now = self._runs.clock.now()
             try:
-                now = self._look(lambda tx: tx.token_named(token.id))
+                return self._runs.read(lambda tx: why_ended(tx, token.id, now))
+            except UnknownRun:
+                return "this token is not there any more"
             except StoreError:  # nothing can be told or done through it just now anyway
                 return ""
-            return "this token is not there any more" if now is None else now.ended(self._runs.clock.now())
 
         one = Actor(token.holder, frozenset(token.rights), token=token.id, expires=token.expires, ended=ended)
         scope = token.scope

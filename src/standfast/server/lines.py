@@ -20,6 +20,7 @@ from standfast.events import TextDelta
 from standfast.records import Channel
 
 NO_AGENTS = 78  # how a worker ends that cannot load its agents
+NO_STORE = 74  # and one that cannot use the store: another may, once the disk has room
 BEAT_SECONDS = 0.25
 BATCH_SECONDS = 0.02
 MOST_WAITING = 5_000  # deltas
@@ -57,7 +58,7 @@ class Speaker:
         self._news.set()
 
     def close(self) -> None:
-        """Nothing more is said."""
+        """Nothing more is said than what was said before this."""
         self._closed = True
         self._news.set()
         self._thread.join(2)
@@ -65,7 +66,9 @@ class Speaker:
 
     def _speak(self) -> None:
         beat_at = 0.0
-        while not self._closed:
+        closing = False
+        while not closing:
+            closing = self._closed
             self._news.wait(BEAT_SECONDS)
             self._news.clear()
             lines: list[dict[str, Any]] = []

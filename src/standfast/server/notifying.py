@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import shlex
@@ -11,7 +12,7 @@ import urllib.error
 import urllib.request
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from standfast.abc import Tx
 from standfast.errors import StandfastError
@@ -121,17 +122,49 @@ class Notifier:
             return f"it took longer than {CALL_SECONDS:g} s"
         return str(error)
 
+    def _request(self, body: bytes) -> urllib.request.Request:
+        """With a name and a password of the address as a header: urllib takes them for a part of the host."""
+        parts = urlsplit(self._target)
+        headers = {"Content-Type": "application/json"}
+        who, at, host = parts.netloc.rpartition("@")
+        if at:
+            name, _, password = who.partition(":")
+            told = f"{unquote(name)}:{unquote(password)}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(told).decode()}"
+        return urllib.request.Request(parts._replace(netloc=host).geturl(), body, headers, method="POST")
+
     def _call_once(self, body: bytes) -> None:
         if self._is_address:
-            headers = {"Content-Type": "application/json"}
-            request = urllib.request.Request(self._target, body, headers, method="POST")
-            with urllib.request.urlopen(request, timeout=CALL_SECONDS) as response:
+            with _OPENER.open(self._request(body), timeout=CALL_SECONDS) as response:
                 response.read(1000)
         else:
             argv = shlex.split(self._target)
             subprocess.run(
                 argv, input=body, timeout=CALL_SECONDS, check=True, start_new_session=True, env=without_secrets()
             )
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """What a run needs is told to the address that was given, and to no other that this one names."""
+
+    def redirect_request(
+        self,
+        req: Any,
+        fp: Any,
+        code: int,
+        msg: str,  # noqa: ARG002 - urllib's
+        headers: Any,
+        newurl: str,
+    ) -> None:
+        """Not followed, not even on the same host: a redirected POST arrives as a GET without the need in it."""
+        to = urlsplit(newurl)
+        where = f"{to.scheme}://{to.hostname}" if to.hostname else "another address"
+        raise urllib.error.HTTPError(
+            req.full_url, code, f"it redirects to {where}, which is not followed: give that address", headers, fp
+        )
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 def _known(key: str, tx: Tx) -> bool:

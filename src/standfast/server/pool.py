@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,12 @@ from standfast.errors import StandfastError, StoreBusy, StoreError
 from standfast.leases import LEASE_SECONDS
 from standfast.records import Answer, Json
 from standfast.runtime import Runtime
+from standfast.server.about import About
 from standfast.server.actors import Actor
 from standfast.server.forcing import force_run, named
 from standfast.server.limits import without_secrets
-from standfast.server.lines import LONGEST_LINE, NO_AGENTS, delta_of
+from standfast.server.lines import LONGEST_LINE, NO_AGENTS, NO_STORE, delta_of
 from standfast.server.reading import Reader
-from standfast.server.surface import About
 from standfast.server.verbs import Asked
 from standfast.stores.sqlite import lock_holder
 
@@ -39,7 +39,8 @@ log = logging.getLogger("standfast")
 
 LOOK_SECONDS = 0.5
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-LOCK_SECONDS = 2.0  # a worker that keeps the store locked for so long does not work any more
+LOCK_SECONDS = 1.0  # whoever keeps the store locked for so long is looked at
+SILENT_SECONDS = 2.0  # none of its threads has run for so long: it is not only that the machine is busy
 STOP_SECONDS = 10.0  # a stop that a blocked event loop keeps from settling for so long
 LEAVE_SECONDS = 3.0
 KILL_SECONDS = 5.0
@@ -68,9 +69,11 @@ class Worker:
         self.heard = time.monotonic()
         self.loop_silent = 0.0
         self.blocked_by = ""  # the stopped run whose code keeps its event loop from turning
+        self.storage = ""  # why its last write failed
         self.ready = False
         self.abouts: dict[str, About] = {}
         self.why_killed = ""
+        self.cannot = ""  # why it ends by itself, in its own words
         self.reading: asyncio.Task[None] | None = None
 
     @property
@@ -81,7 +84,7 @@ class Worker:
     @property
     def frozen(self) -> bool:
         """Is it stopped, or does none of its threads get to run?"""
-        return _is_stopped(self.pid) or self.silent_for > LOCK_SECONDS
+        return _is_stopped(self.pid) or self.silent_for > SILENT_SECONDS
 
     def kill(self, why: str) -> None:
         """SIGKILL to it and to everything it has started."""
@@ -115,6 +118,7 @@ class Pool:
         self._workers: dict[str, Worker] = {}
         self._said: dict[str, str] = {}  # how the last worker of a place ended
         self._keepers: list[asyncio.Task[None]] = []
+        self._ending: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
         self._ever_ready = False
         self.hopeless = asyncio.Event()  # the agents cannot be loaded, and never could
@@ -126,6 +130,8 @@ class Pool:
         self._keepers = [asyncio.create_task(self._keep(f"worker {n + 1}")) for n in range(self._count)]
         if self._count:
             self._keepers.append(asyncio.create_task(self._look()))
+            loop = asyncio.get_running_loop()
+            self._runs.stops_elsewhere(lambda runs, why: _in(loop, self._end_holders, runs, why))
 
     async def close(self) -> None:
         """Runs are released; a worker that does not go by itself is killed, and its runs are taken up later."""
@@ -152,7 +158,7 @@ class Pool:
     def readiness(self) -> tuple[bool, Json]:
         """Are all of them at work?"""
         told: list[Any] = []
-        ready = True
+        ready = not self._runs.unwritten
         for n in range(self._count):
             name = f"worker {n + 1}"
             worker = self._workers.get(name)
@@ -161,6 +167,7 @@ class Pool:
                 and worker.ready
                 and worker.silent_for < self._lease_seconds / 2
                 and worker.loop_silent < self._stop_seconds / 2
+                and not worker.storage
             )
             ready = ready and fine
             told.append(
@@ -171,6 +178,7 @@ class Pool:
                     "silent_for": round(worker.silent_for, 1) if worker else None,
                     "loop_silent_for": worker.loop_silent if worker else None,
                     "last_end": self._said.get(name, ""),
+                    "storage": worker.storage if worker else "",
                 }
             )
         return ready, {"workers": told}
@@ -204,6 +212,24 @@ class Pool:
         await self.kill(worker.pid, "it was frozen while it kept the store locked")
         return True
 
+    def _end_holders(self, runs: Sequence[str], why: str) -> None:
+        """A stop could not be written, so no worker learns of it: those that hold the runs are ended.
+
+        No worker is started again before it is written: whoever took the runs up would go on with them.
+        """
+        ending = asyncio.create_task(self._end_those(set(runs), why))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    async def _end_those(self, runs: set[str], why: str) -> None:
+        try:
+            pids = await self._reader.read(lambda tx: _holders(tx, runs))
+        except StoreError as error:  # nothing says who holds them
+            log.error("standfast: every worker is ended, the store does not say who holds a run: %s", error)
+            pids = set(self._pids())
+        for pid in pids:
+            await self.kill(pid, why)
+
     def _pids(self) -> dict[int, str]:
         return {worker.pid: worker.name for worker in self._workers.values() if not worker.child.exited.done()}
 
@@ -212,7 +238,11 @@ class Pool:
     async def _keep(self, name: str) -> None:
         """One place: always a worker in it; the pause between two grows while they die young."""
         pause = FIRST_PAUSE
+        starved = False  # did the last one end because the disk took nothing?
         while not self._closing.is_set():
+            # The control thread tries to write all the time.
+            while self._runs.unwritten or (starved and self._runs.storage):  # noqa: ASYNC110
+                await asyncio.sleep(LOOK_SECONDS)
             try:
                 worker = Worker(name, [self._store, *self._agents], self._lease_seconds)
             except OSError as error:  # no processes or descriptors left
@@ -227,7 +257,9 @@ class Pool:
                 return
             code = worker.child.reap()
             lived = time.monotonic() - worker.started
-            self._said[name] = worker.why_killed or f"ended by itself with code {code} after {lived:.0f} s"
+            by_itself = f"ended by itself with code {code} after {lived:.0f} s"
+            self._said[name] = worker.why_killed or ": ".join(filter(None, (by_itself, worker.cannot)))
+            starved = code == NO_STORE
             if code == NO_AGENTS and not self._ever_ready:
                 self.hopeless.set()
             if not worker.why_killed:
@@ -260,8 +292,10 @@ class Pool:
         if "delta" in said:
             self._runs.hub.delta(*delta_of(said["delta"]))
         elif "beat" in said:
-            silent, blocked_by = said["beat"]
-            worker.loop_silent, worker.blocked_by = float(silent), str(blocked_by)
+            silent, blocked_by, storage = said["beat"]
+            worker.loop_silent, worker.blocked_by, worker.storage = float(silent), str(blocked_by), str(storage)
+        elif "cannot" in said:
+            worker.cannot = str(said["cannot"])
         elif "ready" in said:
             worker.ready = self._ever_ready = True
             worker.abouts = {
@@ -317,12 +351,24 @@ class Pool:
         return False
 
 
+def _in(loop: asyncio.AbstractEventLoop, act: Callable[..., None], *args: Any) -> None:
+    """Have something done in the loop, from whatever thread."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(act, *args)
+
+
+def _holders(tx: Tx, runs: set[str]) -> set[int]:
+    """The processes that hold these runs."""
+    pids = {lease.id: lease.pid for lease in tx.leases()}
+    return {pids[holder] for run, _, _, holder in tx.held() if run in runs and holder in pids}
+
+
 def _stopping(tx: Tx, pids: set[int]) -> dict[str, int]:
     """Runs in transit whose holders have these pids."""
     holders = {lease.id: lease.pid for lease in tx.leases() if lease.pid in pids}
     return {
         run: holders[holder]
-        for run, _, status, holder in tx.claimable()
+        for run, _, status, holder in tx.held()
         if status in ("pausing", "cancelling") and holder in holders
     }
 

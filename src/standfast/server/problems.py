@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from standfast.errors import Halted, Misuse, RunIdTaken, StandfastError, StoreBusy, StoreError, UnknownHalt, UnknownRun
+from standfast.tokens import TokenEnded
 
 TYPES = "urn:standfast:problem:"  # names, not pages: they tell problems apart
 TITLES = {
@@ -83,6 +84,8 @@ def problem_of(error: StandfastError, run: str | None = None) -> Problem:
         return Problem(409, error.message, error.hint, kind=kind, halts=list(error.halts), **more)
     if isinstance(error, UnknownRun | UnknownHalt):
         return Problem(404, error.message, error.hint, kind=kind, **more)
+    if isinstance(error, TokenEnded):
+        return Problem(401, error.message, error.hint, kind=kind, **more)
     if isinstance(error, RunIdTaken):
         return Problem(409, error.message, error.hint, kind=kind, **more)
     status = 422 if isinstance(error, Misuse) else 409

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from standfast.rights import Right
 
 Asks: TypeAlias = Right | Literal["known", "nobody"]
-"""A right; or `known`: whoever has shown who they are; or `nobody`: strangers too (the login page)."""
+"""A right; or `known`: whoever has shown who they are; or `nobody`: strangers too (the login page, probes)."""
 
 VERBS: Final[Mapping[str, Right]] = {
     "pause": "pause",
@@ -18,6 +18,8 @@ VERBS: Final[Mapping[str, Right]] = {
     "fork": "redirect",
     "redirect": "redirect",
     "message": "redirect",
+    "resend": "redirect",
+    "drop": "redirect",
     "edit": "redirect",
     "rewind": "redirect",
     "return_to": "redirect",
@@ -59,8 +61,8 @@ ROUTES: Final[Mapping[str, Asks]] = {
     "make_token": "operator",
     "revoke_token": "operator",
     "me": "known",
-    "healthz": "known",
-    "readyz": "known",  # whoever may not view all runs is told no more than yes or no
+    "healthz": "nobody",  # as orchestrators ask
+    "readyz": "nobody",  # whoever may not view all runs is told no more than yes or no
     "openapi": "known",
     "socket": "known",  # and what each of its messages asks for
     "page": "known",

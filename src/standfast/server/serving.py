@@ -20,6 +20,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from standfast.descriptors import Descriptors
 from standfast.errors import KeyUnusable, Misuse
 from standfast.evidence.keys import load_or_make
 from standfast.evidence.notary import Notary
@@ -28,7 +29,7 @@ from standfast.leases import LEASE_SECONDS
 from standfast.redaction import Redactor, exactly, of_environment
 from standfast.runtime import Runtime
 from standfast.server.app import control_app
-from standfast.server.connections import LONGEST_HEAD, Socket, connections
+from standfast.server.connections import LONGEST_HEAD, Connection, Socket, connections
 from standfast.server.guard import Rules
 from standfast.server.keys import Keys
 from standfast.server.logs import log_to_stderr
@@ -190,6 +191,7 @@ async def serve(settings: Settings) -> None:
     redactor = _redactor(token, settings.halt_token)
     log_to_stderr(redactor)
     async with Runtime(store, drive=False, notary=_notary(settings), redact=redactor) as runs:
+        runs.keep_room()
         own_reader = Reader(runs, 1)
         pool = Pool(
             *(runs, own_reader, store, settings.agents, settings.workers),
@@ -207,7 +209,10 @@ async def serve(settings: Settings) -> None:
             routes=sessions.routes(),
             evidence_for=settings.evidence_for,
         )
-        server = _Server(_config(settings, app))
+        protocol = connections()
+        server = _Server(_config(settings, app, protocol))
+        spare = Descriptors(protocol.idle.make_room)
+        spare.start(asyncio.get_running_loop())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, going.set)
         pool.start()
@@ -223,6 +228,7 @@ async def serve(settings: Settings) -> None:
             await server.serve(sockets=[listening])
         finally:
             going.set()
+            spare.close()
             telling.cancel()
             giving_up.cancel()
             if notifier is not None:
@@ -248,11 +254,11 @@ def _rules(settings: Settings, sessions: Sessions) -> Rules:
     )
 
 
-def _config(settings: Settings, app: Starlette) -> uvicorn.Config:
+def _config(settings: Settings, app: Starlette, protocol: type[Connection]) -> uvicorn.Config:
     """The web server, with limits on everything that strangers could make it wait for."""
     return uvicorn.Config(
         app,
-        http=connections(),
+        http=protocol,
         h11_max_incomplete_event_size=LONGEST_HEAD,
         host=settings.host,
         port=settings.port,

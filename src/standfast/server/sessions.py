@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
+import stat
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +21,14 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from standfast.json_values import is_array, is_object
+from standfast.rates import Rate
 from standfast.server.actors import Actor
 from standfast.server.handlers import body_of
 from standfast.server.keys import Keys, bearer
-from standfast.server.limits import Rate
 from standfast.server.problems import Problem
 from standfast.server.static import FOLDER, file_response
+
+log = logging.getLogger("standfast")
 
 LASTS = 30 * 24 * 3600.0
 MOST_SESSIONS = 200  # of one token: who logs in once more logs out the browser that logged in first
@@ -69,14 +74,14 @@ class Sessions:
         return None if cookie is None else self._returning(_hash(cookie))
 
     def _holder(self, given: str) -> Actor | None:
-        return Actor(self._name) if self._is_token(given) else self._keys.shown(given)
+        return Actor(self._name, has_token=True) if self._is_token(given) else self._keys.shown(given)
 
     def _returning(self, session: str) -> Actor | None:
         """Whoever has logged in as this; the token it was for must still count."""
         until, token = self._kept.get(session, (0.0, ""))
         if until <= time.time():
             return None
-        actor = Actor(self._name) if token == self._own else self._keys.named(token)
+        actor = Actor(self._name, has_token=True) if token == self._own else self._keys.named(token)
         if actor is None:
             return None
         counts = actor.ended
@@ -159,18 +164,26 @@ class Sessions:
 
     def _load(self) -> dict[str, tuple[float, str]]:
         try:
-            kept: Any = json.loads(self._file.read_text("utf-8"))
+            kept: Any = json.loads(_own_file(self._file))
             return {str(key): _session(value) for key, value in kept.items()} if is_object(kept) else {}
         except FileNotFoundError:
+            return {}
+        except OSError as error:
+            log.warning("standfast: %s is not used, and everybody logs in again: %s", self._file, error.strerror)
             return {}
         except (ValueError, TypeError, LookupError, RecursionError):
             return {}  # not ours, or cut off: everybody logs in again
 
     def _save(self) -> None:
-        temporary = self._file.with_name(self._file.name + ".new")
-        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(self._kept, file)
-        temporary.replace(self._file)
+        temporary = self._file.with_name(f".{self._file.name}.{secrets.token_hex(8)}")
+        flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY  # nothing that somebody put there is written to
+        try:
+            with os.fdopen(os.open(temporary, flags, 0o600), "w") as file:
+                json.dump(self._kept, file)
+            temporary.replace(self._file)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 async def _login_file(request: Request) -> Response:
@@ -179,6 +192,16 @@ async def _login_file(request: Request) -> Response:
     name = name if "." in name else f"{name}.html"
     own = FOLDER / name
     return file_response(own if own.is_file() else FILES / name)
+
+
+def _own_file(path: Path) -> bytes:
+    """What is in a file that only this account can have written: whoever writes it decides who is logged in."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
+        mine = found.st_uid in (os.geteuid(), 0) and not found.st_mode & 0o022
+        if not mine or not stat.S_ISREG(found.st_mode):
+            raise PermissionError(errno.EPERM, "somebody else can have written it")
+        return file.read()
 
 
 def _session(kept: Any) -> tuple[float, str]:

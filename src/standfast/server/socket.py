@@ -14,10 +14,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from standfast.arguments import MOST_LABELS
 from standfast.errors import StandfastError
 from standfast.json_values import is_object
+from standfast.rates import Rate
 from standfast.records import Status
 from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.feeds import Listing, Watch
-from standfast.server.limits import Rate
 from standfast.server.problems import Problem, failed, malformed, problem_of
 from standfast.server.reach import Visitor, program_of
 from standfast.server.reading import LONGEST_SEARCH, MOST_IN_A_PAGE, Filter
@@ -307,8 +307,7 @@ class Page:
                 if self._answers:
                     await self._send(self._answers.popleft())
             busy = busy or watch.behind
-            while watch.deltas and not watch.behind:
-                delta = watch.deltas.popleft()
+            while not watch.behind and (delta := watch.live.next()):
                 watch.client.delta(delta)
                 await self._send(b'{"op":"delta","run":%s,"delta":%s}' % (name, encode(delta_json(delta))))
         return busy or bool(self._answers)

@@ -152,8 +152,8 @@ async def follow(
                     yield watch.client, one
             if watch.at_the_end:
                 return
-            while watch.deltas:
-                yield watch.client, watch.deltas.popleft()
+            while delta := watch.live.next():
+                yield watch.client, delta
             try:
                 async with asyncio.timeout(keep_alive):
                     await news.wait()

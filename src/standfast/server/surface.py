@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from standfast.abc import Tx
-from standfast.agent import Agent
 from standfast.control import unknown
 from standfast.errors import StandfastError, UnknownAgent, UnknownRun
 from standfast.json_values import is_object
@@ -19,6 +18,7 @@ from standfast.leases import proven_dead
 from standfast.records import Accepted, Answer, Json, Refused
 from standfast.rights import Right
 from standfast.runtime import Runtime
+from standfast.server.about import About
 from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.attempts import Attempts
 from standfast.server.feeds import Feeds
@@ -37,21 +37,6 @@ T = TypeVar("T")
 
 BYE_SECONDS = 1.5
 SOON = {"retry-after": "1"}
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What is worth knowing of an agent beside its contract."""
-
-    description: str = ""
-    models: tuple[str, ...] = ()
-    instructions: str = field(default="", repr=False)  # for sealing alone: they are shown to nobody
-
-    @classmethod
-    def of(cls, agent: Agent[Any, Any]) -> About:
-        """From the agent itself."""
-        models = tuple(sorted(name for name, tool in agent.tools.items() if tool.kind == "model"))
-        return cls(agent.description, models, agent.instructions)
 
 
 class Workers(Protocol):

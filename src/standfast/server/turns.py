@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from standfast.rates import Rate
 from standfast.server.actors import Actor
-from standfast.server.limits import Rate
 
 AT_WORK = 8  # stops of one kind of one visitor that are being carried out
 STOPS_A_SECOND, STOPS_AT_ONCE = 100.0, 500.0  # of the sockets of one visitor

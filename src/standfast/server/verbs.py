@@ -13,7 +13,6 @@ from pydantic import (
     Field,
     JsonValue,
     StringConstraints,
-    TypeAdapter,
     ValidationError,
 )
 
@@ -23,6 +22,7 @@ from standfast.control import Ask
 from standfast.errors import Misuse
 from standfast.handle import Handle
 from standfast.json_values import is_object
+from standfast.lazily import adapter
 from standfast.records import (
     Accepted,
     Answer,
@@ -66,7 +66,7 @@ def _readable(given: Any) -> Any:
     return mark if 0 <= mark.offset <= BIGGEST and len(mark.call) <= LONGEST_ID else True
 
 
-_marks = TypeAdapter(Mark)
+_marks = adapter(Mark)
 Reason: TypeAlias = Annotated[str, BeforeValidator(_short_enough)]
 
 
@@ -152,6 +152,10 @@ class Deny(Asked):
 class Answering(Asked):
     call_id: Named
     value: JsonValue
+
+
+class Unread(Asked):
+    mail: Named = Field(description="the id of the redirect that was not read, as its need names it")
 
 
 class Abandon(Asked):
@@ -259,6 +263,8 @@ _ALL = (
     _verb("step_once", StepOnce, "Take one step of a paused run, then pause again"),
     _verb("redirect", Redirect, "Rewrite what the agent does next"),
     _verb("message", Message, "Tell the agent something beside its task"),
+    _verb("resend", Unread, "Send a redirect that was not read again, to the next step"),
+    _verb("drop", Unread, "Give a redirect that was not read back to its sender"),
     _verb("cancel", Cancel, "Nothing new is admitted; what is in flight is cut and undone"),
     _verb("edit", Edit, "Change the state of a paused run"),
     _verb("resolve", Resolve, "Say what became of a call in doubt", cast("Act", _resolve)),

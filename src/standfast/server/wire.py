@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from standfast import said_texts
 from standfast.errors import NotStorable
 from standfast.events import ClientsReached, Event, TextDelta, TextFlushed
 from standfast.json_values import is_array, is_object
@@ -40,10 +41,7 @@ def told_json(event: Event) -> dict[str, Any]:
 
 def span_of(event: Event) -> Span | None:
     """The text that an event hands over."""
-    if not isinstance(event, TextFlushed):
-        return None
-    end = event.offset + len(event.text)
-    return Span(event.call, event.attempt, event.take, event.channel, event.offset, end)
+    return said_texts.span_of(event) if isinstance(event, TextFlushed) else None
 
 
 def said_no(answer: Answer, run: str) -> Problem:

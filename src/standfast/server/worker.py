@@ -14,13 +14,13 @@ import sys
 import threading
 import time
 
-from standfast.errors import StandfastError
+from standfast.errors import StandfastError, StoreError
 from standfast.loading import agents_named
 from standfast.redaction import Redactor, of_environment
 from standfast.runtime import Runtime
-from standfast.server.lines import NO_AGENTS, Speaker
+from standfast.server.about import About
+from standfast.server.lines import NO_AGENTS, NO_STORE, Speaker
 from standfast.server.logs import log_to_stderr
-from standfast.server.surface import About
 
 log = logging.getLogger("standfast")
 LEAVE_SECONDS = 15.0  # an orphan whose event loop is blocked goes by itself after this
@@ -61,8 +61,10 @@ async def work(fd: int, store: str, names: list[str], lease_seconds: float) -> N
     turning = Loop(loop)
     runs: Runtime | None = None
 
-    def alive() -> tuple[float, str]:
-        return turning.silent_for(), "" if runs is None else runs.blocked_by
+    def alive() -> tuple[float, str, str]:
+        if runs is None:
+            return turning.silent_for(), "", ""
+        return turning.silent_for(), runs.blocked_by, runs.storage
 
     speaker = Speaker(fd, alive=alive, gone=gone)
     loop.add_signal_handler(signal.SIGTERM, leave.set)
@@ -72,20 +74,28 @@ async def work(fd: int, store: str, names: list[str], lease_seconds: float) -> N
     runs = Runtime(store, agents, lease_seconds=lease_seconds)
     runs.hub.taps.append(speaker.delta)
     abouts = {agent.name: About.of(agent) for agent in agents}
-    async with runs:
-        told = {name: [about.description, list(about.models), about.instructions] for name, about in abouts.items()}
-        speaker.say({"ready": told})
-        await leave.wait()
-        speaker.say({"leaving": True})
-    speaker.close()
+    try:
+        async with runs:
+            told = {name: [about.description, list(about.models), about.instructions] for name, about in abouts.items()}
+            speaker.say({"ready": told})
+            await leave.wait()
+            speaker.say({"leaving": True})
+    except StoreError as error:
+        speaker.say({"cannot": f"it could not use the store: {error}"})
+        raise
+    finally:
+        speaker.close()
 
 
 def main(argv: list[str]) -> int:
-    """The exit code: 0 if it was told to go, 78 if its agents cannot be loaded."""
+    """The exit code: 0 if it was told to go, 78 if its agents cannot be loaded, 74 if the store cannot be used."""
     fd, lease_seconds, store, *names = argv
     log_to_stderr(Redactor(*of_environment(os.environ)))
     try:
         asyncio.run(work(int(fd), store, names, float(lease_seconds)))
+    except StoreError as error:
+        log.error("standfast: this worker cannot use the store: %s", error)
+        return NO_STORE
     except StandfastError as error:
         log.error("standfast: this worker cannot work: %s", error)
         return NO_AGENTS

@@ -3,7 +3,8 @@
 The commit happens inline, without a thread hop, while the lock is free and the disk is
 fast; otherwise in a thread, so that the event loop never waits for a lock. There is no
 savepoint per operation: if one of a batch fails, the batch is rolled back and each
-operation gets a transaction of its own.
+operation gets a transaction of its own. On a full disk only what belongs to a stop is
+written, with the room that is kept for it; everything else is put off.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import time
 from collections.abc import Callable
 
 from standfast.abc import Connection, Operation
-from standfast.errors import StoreBusy, StoreDamaged, StoreError
-from standfast.stores.sqlite import SqliteStore
+from standfast.errors import StoreBusy, StoreDamaged, StoreError, StoreFailed
+from standfast.stores.redacting import Cleaning, Unredacted
+from standfast.stores.sqlite import SqliteStore, is_full
 from standfast.stores.sqlite_tx import SqliteTx
 
 SLOW_COMMIT = 0.005
@@ -32,6 +34,8 @@ class GroupWriter:
         self._store = store
         self._loop = loop
         self._queue: list[Operation] = []
+        self._put_off: list[Operation] = []  # sealed; they wait for room on the disk
+        self._looks_again = False
         self._scheduled = False
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
@@ -50,6 +54,11 @@ class GroupWriter:
         """True when a flush would commit at once, in this thread."""
         return self._thread is None and self._slow_commits < SLOW_IN_A_ROW
 
+    @property
+    def closed(self) -> bool:
+        """True when nothing more is written."""
+        return self._closed
+
     def submit(self, op: Operation) -> None:
         """Have `op` committed with whatever else this tick brings."""
         self._queue.append(op)
@@ -63,14 +72,44 @@ class GroupWriter:
 
     def flush(self) -> None:
         """Commit what has been submitted, now if the lock is free."""
-        if self._thread is not None or not self._queue or self._closed:
+        if self._thread is not None or not (self._queue or self._put_off) or self._closed:
             return
-        batch, self._queue = self._queue, []
-        for op in batch:
+        new, self._queue = self._queue, []
+        for op in new:
             op.seal()
-        apart = self._slow_commits >= SLOW_IN_A_ROW or self._store.turns.wanted
-        if apart or not self._commit_inline(batch):
+        batch, self._put_off = [*self._put_off, *new], []
+        full = self._is_full()
+        if full:
+            batch = self._urgent(batch)
+        apart = full or self._slow_commits >= SLOW_IN_A_ROW or self._store.turns.wanted
+        if batch and (apart or not self._commit_inline(batch)):
             self._commit_in_thread(batch)
+
+    def _is_full(self) -> bool:
+        """Is what is free on the disk for stops alone?"""
+        try:
+            self._store.must_have_room()
+        except StoreFailed as error:
+            self._say(str(error))
+            return True
+        return False
+
+    def _urgent(self, batch: list[Operation]) -> list[Operation]:
+        """Those that may be written on a full disk; the others are looked at again in a while."""
+        judged = [(op, op.urgent) for op in batch]
+        self._put_off += [op for op, urgent in judged if not urgent]
+        if self._put_off:
+            self._look_again()
+        return [op for op, urgent in judged if urgent]
+
+    def _look_again(self) -> None:
+        if not self._looks_again:
+            self._looks_again = True
+            self._loop.call_later(RETRY_SECONDS, self._again)
+
+    def _again(self) -> None:
+        self._looks_again = False
+        self.flush()
 
     def close(self) -> None:
         """Stop: nothing more is written, and what is queued is dropped as in a crash."""
@@ -89,6 +128,7 @@ class GroupWriter:
             outcomes = self._commit(batch, wait=False)
         except StoreError:
             return False
+        self._say("")
         self._tell(batch, outcomes)
         return True
 
@@ -99,29 +139,59 @@ class GroupWriter:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._back, batch, outcomes)
 
-        self._thread = threading.Thread(target=work, name="standfast-writer", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=work, name="standfast-writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._commit_without_thread(batch, error)
+        else:
+            self._thread = thread
 
-    def _back(self, batch: list[Operation], outcomes: list[BaseException | None] | None) -> None:
+    def _commit_without_thread(self, batch: list[Operation], error: RuntimeError) -> None:
+        """This process has no room for another thread: a slow commit holds the loop up, but nothing waits for ever.
+
+        What cannot be written at once, because the store is locked or the disk full, is tried again in a while.
+        """
+        if not self._commit_inline(batch):
+            self._say(f"there is no thread to write in ({error})")
+            through, self._apart = self._apart, []
+            self._back(batch, through)
+
+    def _back(self, batch: list[Operation], outcomes: list[BaseException | None]) -> None:
+        """Those without an outcome are the last of the batch: the disk was full, or the writer is closed."""
         self._thread = None
-        if outcomes is not None:
-            self._tell(batch, outcomes)
-        self.flush()
+        if self._closed:
+            return
+        self._put_off += batch[len(outcomes) :]
+        self._tell(batch[: len(outcomes)], outcomes)
+        if self._put_off:
+            self._look_again()
+        if self._queue:
+            self.flush()
 
-    def _commit_stubbornly(self, batch: list[Operation]) -> list[BaseException | None] | None:
-        """Commit, however long the store is locked or broken; None once the writer is closed."""
+    def _commit_stubbornly(self, batch: list[Operation]) -> list[BaseException | None]:
+        """Commit, however long the store is locked or broken; but nobody's stop waits for room that others need."""
         while not self._closed:
             try:
                 outcomes = self._commit(batch, wait=True)
             except StoreBusy as error:
                 self._say(str(error))
             except StoreError as error:
+                self._store.failed(error)
                 self._say(str(error))
+                if is_full(error):
+                    if any(op.urgent for op in batch) and self._store.reserve.let_go():
+                        self._store.use_log_again(self._open)
+                    break
                 time.sleep(RETRY_SECONDS)
             else:
-                self._say("")
+                if not self._put_off:
+                    self._say("")
+                if self._store.reserve.short:
+                    self._store.use_log_again(self._open)
                 return outcomes
-        return None
+        through, self._apart = self._apart, []
+        return through
 
     def _say(self, trouble: str) -> None:
         if trouble != self.trouble:
@@ -162,14 +232,27 @@ class GroupWriter:
 
     def _transact(self, c: Connection, batch: list[Operation]) -> Exception | None:
         """One transaction; an operation's own error is returned, a store's is raised."""
+        cleaning = self._store.cleaning()
+        while True:
+            error = self._transact_once(c, batch, cleaning)
+            if not isinstance(error, Unredacted):
+                return error
+            assert cleaning is not None
+            cleaning.redact(error.lines)
+            if self._connection is None:
+                c = self._open()
+
+    def _transact_once(self, c: Connection, batch: list[Operation], cleaning: Cleaning | None) -> Exception | None:
         c.execute("BEGIN IMMEDIATE")
+        self._store.writing = me = threading.get_ident()
         try:
-            tx = SqliteTx(c, self._store.now(), self._store.redact)
+            tx = SqliteTx(c, self._store.now(), cleaning)
             for op in batch:
                 op.perform(tx)
             signals = self._look(tx)
             began = time.perf_counter()
             c.execute("COMMIT")
+            self._store.worked()
             self._signals += signals
             self._slow_commits = self._slow_commits + 1 if time.perf_counter() - began > SLOW_COMMIT else 0
         except Exception as error:
@@ -184,6 +267,9 @@ class GroupWriter:
             ):
                 raise
             return error
+        finally:
+            if self._store.writing == me:
+                self._store.writing = 0
         return None
 
     def _look(self, tx: SqliteTx) -> list[tuple[int, str]]:

@@ -7,6 +7,7 @@ blocked event loop never blocks the control thread.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import sqlite3
@@ -14,24 +15,29 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from standfast.abc import Connect, Connection
+from standfast.abc import Connect, Connection, Use
 from standfast.errors import Misuse, StoreBusy, StoreDamaged, StoreError, StoreFailed, StoreTooNew
 from standfast.leases import left_behind
+from standfast.stores.holder import holder, trace_of_work
 from standfast.stores.queries import migrations
+from standfast.stores.redacting import Cleaning, Redacting, Unredacted
 from standfast.stores.relink import relink
-from standfast.stores.sqlite_house import Redact
+from standfast.stores.reserve import RESERVE_BYTES, Reserve
 from standfast.stores.sqlite_tx import SqliteTx
 from standfast.stores.turns import Turns, begin_writing
 
 T = TypeVar("T")
+log = logging.getLogger("standfast")
 
 APPLICATION_ID = 0x53746661  # "Stfa"
 BUSY_SECONDS = 0.9
+STOP_SECONDS = 10.0  # a stop waits longer for a process that is at work: a halt of 10,000 runs takes some seconds
+WORK_SECONDS = 0.3  # who does nothing for so long is not at work
 RELINKED_BY = 2  # the schema since which a hash is over digests
 PAGE_BYTES = 8192  # three rows of the record with a state of 2 KB; a page of 4 KB holds one
 WAL_SECONDS = 5.0  # a new store is made once
@@ -41,6 +47,11 @@ def connect_sqlite(path: str) -> Connection:
     """The default connection: Python's own sqlite3. A path that begins with "file:" is a URI."""
     uri = path.startswith("file:")
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri)
+
+
+def _close_all(connections: list[Connection]) -> None:
+    for c in connections:
+        c.close()
 
 
 class SqliteStore:
@@ -54,6 +65,7 @@ class SqliteStore:
         now: Callable[[], float] = time.time,
         busy_seconds: float = BUSY_SECONDS,
         looks_only: bool = False,
+        reserve_bytes: int = RESERVE_BYTES,
     ) -> None:
         self._seen = False
         self._scratch = tempfile.mkdtemp(prefix="standfast-") if os.fspath(path) == ":memory:" else None
@@ -66,12 +78,18 @@ class SqliteStore:
         self.turns = Turns()
         self._mine = threading.local()
         self._all: list[Connection] = []
+        # Also of a look at a store that was closed before, which nobody closes again.
+        weakref.finalize(self, _close_all, self._all).atexit = False
         self._lock = threading.RLock()
         self._generation = 0
         self._looks_only = looks_only
         self._checked = False  # the file is ours and its tables can be read
         self._current = False  # the schema is up to date
-        self.redact: Redact | None = None  # takes secrets out of lines of JSON before they are chained
+        self.reserve = Reserve(self.path, reserve_bytes)
+        self.trouble = ""  # why the last write failed, if the disk is to blame
+        self.wrote = 0.0  # when something was written last, by the monotonic clock
+        self.writing = 0  # the thread of this process that has the lock, as far as it uses this object
+        self.redact: Redacting | None = None  # takes secrets out of what is written before it is chained
 
     @property
     def _uri(self) -> str:
@@ -197,6 +215,9 @@ class SqliteStore:
                 return c  # whoever uses it gets the error
             c.close()
             return self._connect(f"{self._uri}?immutable=1")  # on a read-only disk without a log nothing can change
+        except BaseException:
+            c.close()
+            raise
         return c
 
     def _check(self, c: Connection) -> None:
@@ -210,10 +231,11 @@ class SqliteStore:
     def close(self) -> None:
         """Close every connection; a store in memory is gone after this."""
         with self._lock:
-            connections, self._all = self._all, []
+            connections = list(self._all)
+            self._all.clear()
             self._generation += 1
-        for c in connections:
-            c.close()
+        _close_all(connections)
+        self.reserve.leave()
         if self._looks_only:
             self._leave_no_trace()
         if self._scratch:
@@ -260,22 +282,138 @@ class SqliteStore:
             c = self._connection()
             c.execute("BEGIN")
             try:
-                return op(SqliteTx(c, self.now(), self.redact))
+                return op(SqliteTx(c, self.now()))
             finally:
                 self._end(c, "COMMIT")
 
-    def write(self, op: Callable[[SqliteTx], T]) -> T:
-        """Run `op` in a transaction; it is durable when this returns."""
+    def write(self, op: Callable[[SqliteTx], T], use: Use = "ordinary", *, stops: bool = False) -> T:
+        """Run `op` in a transaction; it is durable when this returns. With `stops`, there is a stop in it.
+
+        It is run again after a full disk, and if a text that it writes has to be redacted first: nothing of the first
+        time is left then.
+        """
+        while True:
+            try:
+                if use == "ordinary":
+                    self.must_have_room()
+                result = self._write(op, patient=stops or use == "control")
+            except StoreFailed as error:
+                self.failed(error)
+                if use != "control" or not is_full(error) or not self.reserve.let_go():
+                    raise
+                self.use_log_again(self._connection)
+            else:
+                self.worked()
+                if self.reserve.short:
+                    self.use_log_again(self._connection)
+                return result
+
+    def _write(self, op: Callable[[SqliteTx], T], *, patient: bool) -> T:
+        cleaning = self.cleaning()
+        while True:
+            try:
+                return self._write_once(op, cleaning, patient=patient)
+            except Unredacted as found:
+                assert cleaning is not None
+                cleaning.redact(found.lines)
+
+    def cleaning(self) -> Cleaning | None:
+        """For a transaction that may have to be run again."""
+        return None if self.redact is None else Cleaning(self.redact)
+
+    def _write_once(self, op: Callable[[SqliteTx], T], cleaning: Cleaning | None, *, patient: bool = False) -> T:
         with self.errors(), self.turns.first():
             c = self._connection()
-            begin_writing(c, self._busy_seconds)
+            began = time.monotonic()
             try:
-                result = op(SqliteTx(c, self.now(), self.redact))
-                c.execute("COMMIT")
+                begin_writing(c, self._busy_seconds)
+            except sqlite3.OperationalError as error:
+                if not is_locked(error) or not (patient or self._works_here(began)):
+                    raise
+                self._wait_for_who_works(c)
+            try:
+                with self.has_the_lock():
+                    result = op(SqliteTx(c, self.now(), cleaning))
+                    c.execute("COMMIT")
             except BaseException:
                 self._end(c, "ROLLBACK")
                 raise
             return result
+
+    @contextlib.contextmanager
+    def has_the_lock(self) -> Generator[None, None, None]:
+        """This thread writes: whoever waits for it in this process need not ask who it is."""
+        me = self.writing = threading.get_ident()
+        try:
+            yield
+        finally:
+            if self.writing == me:
+                self.writing = 0
+
+    def _works_here(self, since: float) -> bool:
+        """Is it this process that others of it wait for? On a busy machine it may be slow, but it is not stuck."""
+        return self.writing != 0 or self.wrote >= since
+
+    def _wait_for_who_works(self, c: Connection) -> None:
+        """Begin to write once whoever holds the lock has done its work; not for one that does nothing (R34)."""
+        end = time.monotonic() + STOP_SECONDS
+        said = False
+        while True:
+            found = holder(lock_holder(self.path))
+            before, began = trace_of_work(found.pid), time.monotonic()
+            try:
+                begin_writing(c, 0.0 if found.stopped else WORK_SECONDS)
+            except sqlite3.OperationalError as error:
+                works = self._works_here(began) or trace_of_work(lock_holder(self.path)) != before
+                if not is_locked(error) or found.stopped or not works or time.monotonic() > end:
+                    raise
+                if not said:
+                    said = True
+                    log.warning("standfast: waiting for the store, which %s is writing to", found.text)
+            else:
+                return
+
+    # --- the disk -----------------------------------------------------------------------------------
+
+    @property
+    def storage(self) -> str:
+        """Why nothing new can be written; empty while the last write went through and room is kept for stops."""
+        return self.trouble or self.shortage
+
+    @property
+    def shortage(self) -> str:
+        """The same, by what every process sees: is the room that is kept for stops being used?"""
+        return _full(self.path).message if self.reserve.short else ""
+
+    def must_have_room(self) -> None:
+        """StoreFailed while what is free on the disk is for stops alone."""
+        if self.reserve.short and not self.reserve.tend():
+            raise _full(self.path)
+
+    def failed(self, error: StoreError) -> None:
+        """A write has failed; the disk's word is kept until one goes through."""
+        if is_of_disk(error):
+            self.trouble = error.message
+
+    def worked(self) -> None:
+        """A write went through."""
+        self.trouble = ""
+        self.wrote = time.monotonic()
+
+    def nothing_written(self, error: StoreError) -> bool:
+        return error.__cause__ is None or is_full(error)
+
+    def is_at_fault(self, error: StoreError) -> bool:
+        return is_of_disk(error)
+
+    def probe(self) -> None:
+        """Write a page as it is: whether the disk takes it is not learnt by reading."""
+        self.write(lambda tx: tx.touch(), "upkeep")
+
+    def use_log_again(self, connection: Callable[[], Connection]) -> None:
+        """Move the write-ahead log into the file where nobody reads it, so that the next write needs no new room."""
+        with contextlib.suppress(sqlite3.Error, StoreError):  # what is not moved now is moved later
+            connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _end(self, c: Connection, how: str) -> None:
         try:
@@ -302,13 +440,10 @@ class SqliteStore:
         if isinstance(error, UnicodeDecodeError):  # of a name in the schema, or of SQLite's own message about it
             return self._damaged("text in it is not UTF-8")
         text = str(error).lower()
-        if "locked" in text or "busy" in text:
-            pid = lock_holder(self.path)
-            who = f"process {pid}" if pid else "another process"
+        if is_locked(error):
+            found = holder(lock_holder(self.path))
             return StoreBusy(
-                f"the store {self.path} is locked by {who}; nothing was changed",
-                pid=pid,
-                hint=f"try again; if it stays locked, {who} may be frozen: continue it or kill it",
+                f"the store {self.path} is locked by {found.text}; nothing was changed", pid=found.pid, hint=found.hint
             )
         if "malformed" in text or "not a database" in text or "no such table" in text or "no such column" in text:
             return self._damaged(str(error))
@@ -322,6 +457,36 @@ class SqliteStore:
             f"the store {self.path} is damaged: {how}",
             hint="it was not changed; restore a copy, or recover what is left with sqlite3's .recover",
         )
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Does somebody else write just now?"""
+    text = str(error).lower()
+    return "locked" in text or "busy" in text
+
+
+def is_full(error: StoreError) -> bool:
+    """Did the disk (or a quota) refuse a write of the log? Then nothing of the transaction counts."""
+    cause = error.__cause__
+    if not isinstance(cause, sqlite3.Error):
+        return False
+    code = getattr(cause, "sqlite_errorcode", 0) or 0  # tests raise errors without one
+    return code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE or "disk is full" in str(cause)
+
+
+def is_of_disk(error: StoreError) -> bool:
+    """Is it the disk that does not take what is written, rather than what was to be written?"""
+    cause = error.__cause__
+    code = getattr(cause, "sqlite_errorcode", 0) or 0
+    disk = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+    return isinstance(error, StoreFailed) and (cause is None or code & 0xFF in disk or isinstance(cause, OSError))
+
+
+def _full(path: Path) -> StoreFailed:
+    return StoreFailed(
+        f"the disk of the store {path} is full: what is left of it is kept for stops",
+        hint="free space; pause, cancel and halt work all the same, and runs keep their last snapshot",
+    )
 
 
 def _use_wal(c: Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,6 +13,7 @@ from standfast.records import Effect
 from standfast.rows import CallRow, MailRow
 from standfast.stores.queries import queries
 from standfast.stores.sqlite_house import SqliteHouse, unreadable
+from standfast.ways import token_of
 
 _Q = queries()
 _mail: TypeAdapter[MailRow] = adapter(MailRow)
@@ -65,6 +67,8 @@ class SqliteCalls(SqliteHouse):
     # --- mail ------------------------------------------------------------------------------
 
     def insert_mail(self, mail: MailRow) -> None:
+        if self.route:
+            mail.route, mail.by_token = str(self.route), token_of(self.route)
         self._c.execute(_Q["insert_mail"], (mail.run, mail.id, mail.status, to_json(mail)))
 
     def update_mail(self, mail: MailRow) -> None:
@@ -72,6 +76,10 @@ class SqliteCalls(SqliteHouse):
 
     def pending_mail(self, n: int) -> list[MailRow]:
         return [_letter(r[0]) for r in self._c.execute(_Q["pending_mail"], (n,)).fetchall()]
+
+    def unread_mail(self, n: int, but: Sequence[str]) -> tuple[int, int]:
+        count, size = self._c.execute(_Q["unread_mail"], (n, to_json(but).decode())).fetchone()
+        return count, int(size)
 
     def mail(self, n: int) -> list[MailRow]:
         return [_letter(r[0]) for r in self._c.execute(_Q["mail_of_run"], (n,)).fetchall()]

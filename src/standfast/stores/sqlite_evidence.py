@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,9 @@ from standfast.stores.sqlite_house import SqliteHouse
 
 _Q = queries()
 _ROWS = 500  # of a table at a time
+
+# What is deleted in one transaction. The last is for slow disks: with its commit it stays below a tenth of a second.
+SLICE_ROWS, SLICE_BYTES, SLICE_SECONDS = 500, 1_000_000, 0.03
 
 
 class SqliteEvidence(SqliteHouse):
@@ -42,8 +46,12 @@ class SqliteEvidence(SqliteHouse):
         seq, head = (0, genesis(run[1])) if last is None else (last[0], bytes(last[1]))
         side = None
         if run[3] in AT_REST:
-            side = run_side(run, self.plain_contract(contract_named(run[9])), self.plain_calls(n), self.plain_mail(n))
+            side = run_side(run, self.plain_contract(contract_named(run[9])), *self._beside(n, run))
         return Stood(run[1], run[3], seq, head, side)
+
+    def _beside(self, n: int, run: Row) -> tuple[list[Row], list[Row]]:
+        """Calls and mail; of a forgotten run none count, whether they are deleted yet or not."""
+        return ([], []) if is_forgotten(run[9]) else (self.plain_calls(n), self.plain_mail(n))
 
     def house_side(self) -> bytes:
         return house_side(self.plain_halts(), self.plain_tokens())
@@ -115,31 +123,81 @@ class SqliteEvidence(SqliteHouse):
 
     # --- deletion ---------------------------------------------------------------------------------------
 
-    def forks(self, source: str) -> list[str]:
-        return [r[0] for r in self._c.execute(_Q["forks"], (source,)).fetchall()]
+    def forks(self, source: str, after: int = 0) -> list[str]:
+        return [r[0] for r in self._c.execute(_Q["forks"], (after, source)).fetchall()]
 
-    def bury_record(self, n: int) -> None:
-        self._c.execute("PRAGMA secure_delete = ON")  # deleted content does not stay in free pages of the file
-        rows = self._c.execute(_Q["record_places"], (n,)).fetchall()
-        for (place,) in rows:
+    def last_run(self) -> int:
+        return int(self._c.execute(_Q["last_run"]).fetchone()[0])
+
+    def has_content(self, n: int) -> bool:
+        found = self._c.execute(_Q["has_content"], (n,)).fetchone()
+        return found is not None and bool(found[0])
+
+    def requests_of(self, run: str) -> list[str]:
+        return [r[0] for r in self._c.execute(_Q["requests_of"], (run,)).fetchall()]
+
+    def delete_some(self, n: int, logs: list[str], requests: list[str]) -> bool:
+        share = _Share(self._c)
+        for log in logs:
+            if share.taken("places_of_log", "delete_log_row", log):
+                return True
+        for find, delete in (("places_of_calls", "delete_call"), ("places_of_mail", "delete_mail")):
+            if share.taken(find, delete, n):
+                return True
+        for id_ in requests:
+            self._c.execute(_Q["delete_request"], (id_,))
+        return False
+
+    def bury_some(self, n: int, before: int) -> int:
+        share = _Share(self._c)
+        for place, size, seq in self._c.execute(_Q["record_places"], (n, before, SLICE_ROWS)).fetchall():
             body, state = self._c.execute(_Q["record_content"], (place,)).fetchone()
             self._c.execute(_Q["bury"], (TOMBSTONE, digests(bytes(body), state), place))
-
-    def delete_beside(self, n: int, logs: list[str]) -> None:
-        for name in ("delete_calls", "delete_mail"):
-            self._c.execute(_Q[name], (n,))
-        for log in logs:
-            self._c.execute(_Q["delete_log"], (log,))
-        self._c.execute(_Q["delete_requests"], (n,))
+            before = seq
+            if share.spent(size):
+                return before
+        return 0
 
     def forget_row(self, n: int, doc: bytes) -> None:
         self._c.execute(_Q["forget_run"], (doc, n))
 
 
+class _Share:
+    """As much as is deleted in one transaction: others wait for the store meanwhile."""
+
+    def __init__(self, connection: Any) -> None:
+        self._c = connection
+        self._c.execute("PRAGMA secure_delete = ON")  # deleted content does not stay in free pages of the file
+        self._rows, self._bytes, self._end = SLICE_ROWS, SLICE_BYTES, time.monotonic() + SLICE_SECONDS
+
+    def spent(self, size: int) -> bool:
+        """A row of this size is deleted: is it enough?"""
+        self._rows -= 1
+        self._bytes -= size
+        return self._rows <= 0 or self._bytes <= 0 or time.monotonic() >= self._end
+
+    def taken(self, find: str, delete: str, of: int | str) -> bool:
+        """Rows deleted one by one; True if it is enough, and there may be more."""
+        for place, size in self._c.execute(_Q[find], (of, SLICE_ROWS)).fetchall():
+            self._c.execute(_Q[delete], (place,))
+            if self.spent(size):
+                return True
+        return False
+
+
+def is_forgotten(doc: Any) -> bool:
+    """Does a run's document say that its content is deleted?"""
+    return bool(_named(doc, "forgotten"))
+
+
 def contract_named(doc: Any) -> str | None:
     """The contract that a run's document names; None if it cannot be read."""
+    return _named(doc, "contract")
+
+
+def _named(doc: Any, field: str) -> str | None:
     try:
-        named = from_json(doc).get("contract")
+        named = from_json(doc).get(field)
     except (AttributeError, TypeError, ValueError):
         return None
     return named if isinstance(named, str) else None

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from standfast.abc import Connection
 from standfast.clock import uptime
 from standfast.errors import StoreDamaged
 from standfast.house_events import HouseEvent, decode_house, encode_house
+from standfast.records import Moment
 from standfast.stores.chain import HOUSE, digests, link
 from standfast.stores.queries import queries
+from standfast.stores.redacting import Cleaning
+from standfast.ways import token_of
 
 _Q = queries()
-Redact = Callable[[bytes], bytes]
 
 
 class SqliteHouse:
     """The part of a transaction that concerns the store as a whole."""
 
-    __slots__ = ("_c", "_redact", "now", "uptime")
+    __slots__ = ("_c", "_cleaning", "held_since", "now", "route", "uptime")
 
-    def __init__(self, connection: Connection, now: float, redact: Redact | None = None) -> None:
+    def __init__(self, connection: Connection, now: float, cleaning: Cleaning | None = None) -> None:
         self._c = connection
-        self._redact = redact
+        self._cleaning = cleaning  # None: what is written may hold secrets
         self.now = now
+        self.route = ""
+        self.held_since: Moment | None = None
         self.uptime = uptime()  # read with `now`: one moment by both clocks, however long the transaction takes
+
+    @property
+    def accepted(self) -> float:
+        return self.now if self.held_since is None else self.held_since.at
 
     def note(self, *events: HouseEvent) -> None:
         seq, head = self.house_head()
         for event in events:
             seq += 1
-            event.seq, event.at = seq, self.now
+            event.seq, event.at, event.by_token = seq, self.now, token_of(event.route)
             body = encode_house(event)
-            if self._redact is not None:
-                body = self._redact(body)
+            if self._cleaning is not None:
+                body = self._cleaning.clean(body)
             head = link(head, seq, self.now, None, digests(body, None))
             self._c.execute(_Q["append_house"], (seq, self.now, body, head))
 

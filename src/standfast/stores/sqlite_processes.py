@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic_core import from_json, to_json
 
 from standfast.records import Json
@@ -25,6 +27,11 @@ class SqliteProcesses(SqliteHouse):
         if n % 1000 == 0:
             self._c.execute(_Q["prune_signals"], (n - _SIGNALS_KEPT,))
 
+    def signal_many(self, runs: Sequence[str]) -> None:
+        if runs:
+            self._c.execute(_Q["signal_many"], (to_json(runs).decode(),))
+            self._c.execute(_Q["prune_signals"], (self.last_signal() - max(_SIGNALS_KEPT, len(runs)),))
+
     def signals(self, after: int) -> list[tuple[int, str]]:
         return [(r[0], r[1]) for r in self._c.execute(_Q["signals_after"], (after,)).fetchall()]
 
@@ -38,6 +45,11 @@ class SqliteProcesses(SqliteHouse):
 
     def bump_lease(self, id: str) -> bool:  # noqa: A002
         return self._c.execute(_Q["bump_lease"], (id,)).rowcount == 1
+
+    def touch(self) -> None:
+        """Write a page without changing what is in it."""
+        version = self._c.execute("PRAGMA user_version").fetchone()[0]
+        self._c.execute(f"PRAGMA user_version = {int(version)}")
 
     def drop_lease(self, id: str) -> None:  # noqa: A002
         self._c.execute(_Q["delete_lease"], (id,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -11,22 +11,24 @@ from pydantic_core import from_json, to_json
 
 from standfast.abc import Connection
 from standfast.clock import boot_id
-from standfast.errors import Misuse
+from standfast.errors import Misuse, StoreDamaged
 from standfast.events import Asking, ByPerson, Event, Stamped, decode
 from standfast.log_places import LogRows
-from standfast.quick_events import Quick
+from standfast.quick_events import Quick, Sealed
 from standfast.records import ENDED, LIVE, CallRef, Hold, Spent, Status
 from standfast.rights import Scope
 from standfast.rows import RunDoc, RunRow, documents
 from standfast.stores.chain import TOMBSTONE, digests, genesis, link, row_digest
 from standfast.stores.queries import queries
+from standfast.stores.redacting import Cleaning
 from standfast.stores.sqlite_calls import SqliteCalls
 from standfast.stores.sqlite_evidence import SqliteEvidence
 from standfast.stores.sqlite_halts import SqliteHalts
-from standfast.stores.sqlite_house import Redact, unreadable
+from standfast.stores.sqlite_house import unreadable
 from standfast.stores.sqlite_labels import HAS_LABEL, label_values
 from standfast.stores.sqlite_processes import SqliteProcesses
 from standfast.stores.sqlite_tokens import SqliteTokens, scope_sql
+from standfast.ways import token_of
 
 _Q = queries()
 _APPEND = _Q["append"]
@@ -39,18 +41,29 @@ FORGOTTEN: tuple[int, int, int, list[Any], dict[str, Any]] = (0, 0, 0, [], {})  
 class SqliteTx(SqliteCalls, SqliteEvidence, SqliteHalts, SqliteProcesses, SqliteTokens):
     """Reads and writes inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_at", "_logged", "route")
+    __slots__ = ("_at", "_logged")
 
-    def __init__(self, connection: Connection, now: float, redact: Redact | None = None) -> None:
-        super().__init__(connection, now, redact)
+    def __init__(self, connection: Connection, now: float, cleaning: Cleaning | None = None) -> None:
+        super().__init__(connection, now, cleaning)
         self._at = b""  # the same as JSON, once it was needed
-        self.route = ""
         self._logged: list[tuple[str, int, list[str]]] = []  # rows of logs that the next row of the record names
 
     # --- runs -----------------------------------------------------------------------------
 
     def run(self, id: str) -> RunRow | None:  # noqa: A002 - the word users know
         return _run(self._c.execute(_Q["run_by_id"], (id,)).fetchone())
+
+    def runs(self, ids: Sequence[str]) -> dict[str, RunRow | StoreDamaged]:
+        found: dict[str, RunRow | StoreDamaged] = {}
+        for row in self._c.execute(_Q["runs_by_id"], (to_json(ids).decode(),)).fetchall():
+            try:
+                run = _run(row)
+            except StoreDamaged as error:
+                found[row[1]] = error
+            else:
+                if run is not None:
+                    found[run.id] = run
+        return found
 
     def run_n(self, n: int) -> RunRow | None:
         return _run(self._c.execute(_Q["run_by_n"], (n,)).fetchone())
@@ -70,7 +83,7 @@ class SqliteTx(SqliteCalls, SqliteEvidence, SqliteHalts, SqliteProcesses, Sqlite
     def advance(
         self,
         row: RunRow,
-        events: Sequence[Event | Quick],
+        events: Sequence[Event | Quick | Sealed],
         seq: int,
         step: int | None,
         state: bytes | None,
@@ -86,28 +99,41 @@ class SqliteTx(SqliteCalls, SqliteEvidence, SqliteHalts, SqliteProcesses, Sqlite
         return True
 
     def save(self, row: RunRow, events: Sequence[Event], *, state: bytes | None = None) -> None:
-        fence = self._c.execute(_Q["fence"], (row.n,)).fetchone()[0]  # a claim raises it
-        if not self._append(row, events, row.seq, row.step if state is not None else None, state, fence):
+        step = row.step if state is not None else None
+        if not self._append(row, events, row.seq, step, state, None):  # a claim raises the fence
             raise AssertionError(f"run {row.id} was saved from a row that was not read in this transaction")
-        needs = 1 if row.status == "paused" and not _NEEDING.isdisjoint(row.doc.holds) else 0
         self._c.execute(
             _Q["save_run"],
             (
                 *(row.status, row.seq, row.head, row.fence, row.epoch, row.holder),
-                *(to_json(row.doc), row.wake_at, needs, row.n),
+                *(to_json(row.doc), row.wake_at, _needs(row.status, row.doc), row.status, row.n),
             ),
         )
 
     def _append(
-        self, row: RunRow, events: Sequence[Event | Quick], seq: int, step: int | None, state: bytes | None, fence: int
+        self,
+        row: RunRow,
+        events: Sequence[Event | Quick | Sealed],
+        seq: int,
+        step: int | None,
+        state: bytes | None,
+        fence: int | None,
     ) -> bool:
-        """One row of the record after `seq`; False, and nothing written, if the record or the fence has moved on."""
+        """One row of the record after `seq`; False, and nothing written, if the record or the fence has moved on.
+
+        Without a fence, the run was read in this transaction.
+        """
         last = seq + len(events)
         if state is not None:
             row.snapshot = last
         body = self._body(row, events, seq)
         head = link(row.head, last, self.now, step, digests(body, state))
-        if self._c.execute(_APPEND, (row.n, last, self.now, body, step, state, head, seq, fence)).rowcount != 1:
+        values = (row.n, last, self.now, body, step, state, head, row.n, seq)
+        if fence is None:
+            appended = self._c.execute(_Q["append_read"], values)
+        else:
+            appended = self._c.execute(_APPEND, (*values, row.n, fence))
+        if appended.rowcount != 1:
             return False
         row.seq, row.head = last, head
         return True
@@ -116,34 +142,47 @@ class SqliteTx(SqliteCalls, SqliteEvidence, SqliteHalts, SqliteProcesses, Sqlite
         doc = copy(row.doc)
         for change in changes:
             change(doc)
-        self._c.execute(_Q["save_doc"], (to_json(doc), row.n))
+        self._c.execute(_Q["save_doc"], (to_json(doc), _needs(row.status, doc), row.n))
         return doc
 
-    def _body(self, row: RunRow, events: Sequence[Event | Quick], seq: int) -> bytes:
+    def _body(self, row: RunRow, events: Sequence[Event | Quick | Sealed], seq: int) -> bytes:
         """Events, numbered from `seq` on, and how far the run has got with them."""
         if not self._at:
             self._at = b"%r" % self.now
         at = self._at
         bodies: list[bytes] = []
+        made_here: list[int] = []  # places of events that nobody has redacted yet
         for event in events:
             seq += 1
             if isinstance(event, Quick):
                 bodies.append(event.json(seq, at))
+            elif isinstance(event, Sealed):
+                bodies.append(self._stamped(event.event, seq))
             else:
-                event.seq = seq
-                event.at = self.now
-                if self.route and isinstance(event, ByPerson):
-                    event.route = self.route
-                if isinstance(event, Stamped | Asking):
-                    event.uptime, event.boot = self.uptime, boot_id() or None
-                bodies.append(to_json(event, inf_nan_mode="constants"))
-        lines = b"[%b]\n%b" % (b",".join(bodies), _progress(row))
-        if self._redact is not None:
-            lines = self._redact(lines)
+                made_here.append(len(bodies))
+                bodies.append(self._stamped(event, seq))
+        progress = _progress(row)
+        if made_here and self._cleaning is not None:
+            *cleaned, progress = self._cleaning.clean_each([*[bodies[place] for place in made_here], progress])
+            for place, body in zip(made_here, cleaned, strict=True):
+                bodies[place] = body
+        lines = b"[%b]\n%b" % (b",".join(bodies), progress)
         if self._logged:
             lines += b"\n" + to_json(self._logged)
             self._logged = []
         return lines
+
+    def _stamped(self, event: Event, seq: int) -> bytes:
+        """The event as it is written, with its number and its time."""
+        event.seq = seq
+        event.at = self.now
+        if self.route and isinstance(event, ByPerson) and not event.route:  # what is done for others brings their way
+            event.route, event.by_token = str(self.route), token_of(self.route)
+        if isinstance(event, Stamped | Asking):
+            event.uptime, event.boot = self.uptime, boot_id() or None
+        if self.held_since is not None and isinstance(event, Asking):
+            event.accepted = self.held_since
+        return to_json(event, inf_nan_mode="constants")
 
     def list_runs(
         self,
@@ -183,6 +222,14 @@ class SqliteTx(SqliteCalls, SqliteEvidence, SqliteHalts, SqliteProcesses, Sqlite
 
     def uncounted_children(self, parent: str) -> list[str]:
         return [r[0] for r in self._c.execute(_Q["uncounted_children"], (parent,)).fetchall()]
+
+    def queued(self, agents: Mapping[str, int]) -> list[tuple[str, str, str, str | None]]:
+        found = [row for each in agents.items() for row in self._c.execute(_Q["queued"], each).fetchall()]
+        found.sort(key=lambda row: row[0])
+        return [(r[1], r[2], r[3], r[4]) for r in found]
+
+    def held(self) -> list[tuple[str, str, str, str | None]]:
+        return [(r[0], r[1], r[2], r[3]) for r in self._c.execute(_Q["held"]).fetchall()]
 
     def claimable(self) -> list[tuple[str, str, str, str | None]]:
         return [(r[0], r[1], r[2], r[3]) for r in self._c.execute(_Q["claimable"]).fetchall()]
@@ -264,6 +311,12 @@ class SqliteTx(SqliteCalls, SqliteEvidence, SqliteHalts, SqliteProcesses, Sqlite
 
     def read_log(self, log: str, start: int, stop: int) -> list[bytes]:
         return [bytes(r[0]) for r in self._c.execute(_Q["read_log"], (log, start, stop)).fetchall()]
+
+
+def _needs(status: Status, doc: RunDoc) -> int:
+    """Does it wait for a person? What only a hold shows, and redirects that were not read."""
+    held = status == "paused" and not _NEEDING.isdisjoint(doc.holds)
+    return int(held or (bool(doc.unread) and status in LIVE and status != "cancelling"))
 
 
 def _logged(log: str, first: int, bodies: list[bytes]) -> tuple[str, int, list[str]]:

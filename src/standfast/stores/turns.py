@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from standfast.abc import Connection
 
 LOOK_SECONDS = 0.001  # SQLite's own waiting looks ever more seldom, and misses the gaps of a busy writer
+FEWEST_LOOKS = 50  # on a busy machine time may pass between two looks: the lock was free then, for all one knows
 LONGEST_COURTESY = 0.2
 
 
@@ -46,7 +47,7 @@ class Turns:
 
 def begin_writing(c: Connection, seconds: float) -> None:
     """Take the write lock, looking often; raises sqlite3's error if it is not free within `seconds`."""
-    end = time.monotonic() + seconds
+    end, looks = time.monotonic() + seconds, min(FEWEST_LOOKS, int(seconds / LOOK_SECONDS))
     c.execute("PRAGMA busy_timeout = 0")
     try:
         while True:
@@ -54,7 +55,8 @@ def begin_writing(c: Connection, seconds: float) -> None:
                 c.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
                 busy = "locked" in str(error) or "busy" in str(error)
-                if not busy or time.monotonic() >= end:
+                looks -= 1
+                if not busy or (time.monotonic() >= end and looks <= 0):
                     raise
                 time.sleep(LOOK_SECONDS)
             else:

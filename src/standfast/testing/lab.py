@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from standfast.abc import Model, Point, Tx
+from standfast.abc import Model, Point, Tx, Use
 from standfast.errors import Misuse
 from standfast.handle import Handle
 from standfast.llm_agent import LLMAgent
@@ -15,6 +15,7 @@ from standfast.models import scripted
 from standfast.runtime import Runtime
 from standfast.testing.clock import FakeClock
 from standfast.testing.points import CallPoints
+from standfast.unwritten import Unwritten
 
 T = TypeVar("T")
 
@@ -48,11 +49,11 @@ class Lab(Runtime):
         id_ = run if isinstance(run, str) else run.id
         await asyncio.wait_for(self._points_of_calls.until(id_, call, point), timeout)
 
-    async def control(self, act: Callable[[Tx], T]) -> T:
+    async def control(self, act: Callable[[Tx], T], use: Use = "ordinary", stop: Unwritten[T] | None = None) -> T:
         """As Runtime; what is held at a point goes on afterwards."""
         try:
             with self._points_of_calls.acting():
-                return await super().control(act)
+                return await super().control(act, use, stop)
         finally:
             self._points_of_calls.let_go()
 

@@ -28,9 +28,16 @@ class ToolContext:
         self.stop_token = Token()
         self._provide = provide
 
-    def begin_program(self) -> str:
+    def begin_program(self, *, clean_up: bool = False) -> str:  # noqa: ARG002 - nobody cuts it
         """A unit test sees to its programs itself."""
         return ""
+
+    def pieces(self) -> None:
+        """Nor does anybody stop its threads."""
+
+    @property
+    def time_left(self) -> None:
+        """Nor its tasks."""
 
     def use(self, type_: type[Any]) -> Any:
         try:

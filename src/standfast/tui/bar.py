@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Static
 
 from standfast.cli.words import budget_words, caps, consequences, count, duration, look_of, plan_position, status_words
+from standfast.names import name_words
 from standfast.records import RunView
 from standfast.tui.tones import tone
 
@@ -86,7 +87,9 @@ class Bar(Vertical):
         self.query_one("#cancel", Button).label = f"Cancel: {again}" if again else "Cancel  x x"
         if view.status == "paused":
             words["pause"] = (
-                f"{view.taken_by} has it: t hands it back" if view.taken_by else "goes on where it was held"
+                f"{name_words(view.taken_by, view.taken_token)} has it: t hands it back"
+                if view.taken_by
+                else "goes on where it was held"
             )
         for control, text in words.items():
             self.query_one(f"#{control}-words", Static).update(Text(text))

@@ -18,6 +18,7 @@ from textual.widgets import Button, Input, Label, Select, Static, TextArea
 from standfast.cli.access import asked_with, verb_of
 from standfast.cli.words import choice_words, next_item, short
 from standfast.records import Choice, Hand, Happened, Json, Need, RunView
+from standfast.redirectable import following, taken_redirects
 
 Asked = tuple[str, Json]
 """A verb and its arguments: what a dialog comes to."""
@@ -140,27 +141,33 @@ class NeedDialog(Dialog):
 
 
 class RedirectDialog(Dialog):
-    """Shows the next step and lets it be rewritten: now, after this step, or from an earlier one."""
+    """Shows the next step and lets it be rewritten: now, after this step, or from an earlier one.
+
+    Only what would be taken is offered; for the step in progress it says why that is not.
+    """
 
     def __init__(self, view: RunView) -> None:
         super().__init__()
-        self._run = view
+        self._takes = taken_redirects(view)
+        self._why = view.consequences.no_redirect
+        self._item = next_item(view) if self._takes.now else following(view.plan) if self._takes.next else None
 
     def compose(self) -> ComposeResult:
-        item = next_item(self._run)
-        past = [(Content(entry.title), entry.id) for entry in self._run.plan if entry.step is not None]
+        item, takes = self._item, self._takes
+        past = [(Content(entry.title), entry.id) for entry in takes.past]
+        after = f"After this step (Enter): rewrites “{item.title}”" if item and not takes.now else "After this step"
         with VerticalScroll(classes="box"):
             yield Label("redirect", classes="title")
+            if self._why:
+                yield Static(Text(f"not now: {self._why}"), id="why-not", classes="problem")
             yield Static(Text(f"next: {item.title}" if item else "what the agent does next"))
             yield Input(value=item.title if item else "", placeholder="what to do instead", id="text", compact=True)
             with Vertical(classes="choices"):
-                yield Button(
-                    "Now (Enter): the step in progress is taken again with it",
-                    id="now",
-                    compact=True,
-                    variant="primary",
-                )
-                yield Button("After this step", id="next", compact=True)
+                if takes.now:
+                    label = "Now (Enter): the step in progress is taken again with it"
+                    yield Button(label, id="now", compact=True, variant="primary")
+                if takes.next:
+                    yield Button(Content(after), id="next", compact=True)
                 if past:
                     yield Select(past, prompt="from an earlier step ...", id="from-step", compact=True)
                     yield Button("From there: undo that step and all later ones", id="from", compact=True)
@@ -172,21 +179,27 @@ class RedirectDialog(Dialog):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._send({"when": "now"}, "key")
+        if self._takes.now or self._takes.next:
+            self._send({"when": "now" if self._takes.now else "next"}, "key")
+        else:
+            self._from_there("key")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         match event.button.id:
             case "close":
                 self.end_with(None)
             case "from":
-                select: Select[str] = self.query_one("#from-step", Select)  # pyright: ignore[reportUnknownVariableType]
-                chosen = select.value
-                if chosen is Select.NULL:
-                    self.query_one("#problem", Static).update("choose the step first")
-                else:
-                    self._send({"from_step": str(chosen)})
+                self._from_there()
             case when:
                 self._send({"when": when})
+
+    def _from_there(self, hand: Hand = "button") -> None:
+        select: Select[str] = self.query_one("#from-step", Select)  # pyright: ignore[reportUnknownVariableType]
+        chosen = select.value
+        if chosen is Select.NULL:
+            self.query_one("#problem", Static).update("choose the step first")
+        else:
+            self._send({"from_step": str(chosen)}, hand)
 
     def _send(self, more: Json, hand: Hand = "button") -> None:
         text = self.query_one("#text", Input).value.strip()

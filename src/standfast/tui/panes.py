@@ -13,8 +13,9 @@ from textual.widgets import Button, DataTable, RichLog, Static, TabbedContent, T
 from standfast.cli.pages import frame_words, receipt_page
 from standfast.cli.screens import harmless
 from standfast.cli.starting import merge_patch
-from standfast.cli.words import SUSPICIOUS, Colour, short
+from standfast.cli.words import SUSPICIOUS, UNREAD_SHAPE, Colour, short
 from standfast.errors import Misuse
+from standfast.names import name_words
 from standfast.records import Receipt, RunView
 from standfast.tui.apps import table_of
 from standfast.tui.model import RunModel
@@ -81,10 +82,9 @@ class Panes(Vertical):
         self.query_one("#no-frames").display = not view.frames
         text = Text()
         for letter in reversed(view.mail):
-            became = f"read in step {letter.step}" if letter.status == "consumed" else letter.disposition
-            why = f" ({letter.reason})" if letter.reason else ""
-            text.append(f"{letter.kind} from {letter.by or 'someone'}", style="bold")
-            text.append(f"  {became}{why}\n", style=tone(self, "cyan"))
+            text.append(f"{letter.kind} from {name_words(letter.by, letter.by_token)}", style="bold")
+            colour = tone(self, "red" if letter.fate == "not_read" else "cyan")
+            text.append(f"  {letter.disposition}\n", style=colour)
             text.append(f"  {letter.text}\n")
         self.query_one("#mail-text", Static).update(text if view.mail else "no mail")
 
@@ -104,7 +104,7 @@ class Panes(Vertical):
             lines = receipt_page(receipt)
             text.append(f"{lines[0]}\n", style="bold")
             for line in lines[1:]:
-                bad = line.startswith(("  left behind", "  suspicious"))
+                bad = line.startswith(("  left behind", "  suspicious", f"  {UNREAD_SHAPE}"))
                 text.append(f"{line}\n", style=tone(self, "red") if bad else "")
         if view.status == "done":
             text.append("it came to its end by itself\n", style="bold").append("\nresult\n", style="dim")

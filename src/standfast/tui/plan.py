@@ -10,10 +10,12 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from standfast.cli.words import PLAN_SHAPES, Colour, ended, flying
+from standfast.cli.words import PLAN_SHAPES, Colour, child_words, ended, flying
+from standfast.names import name_words
 from standfast.records import PlanItem, RunView
 from standfast.tui.model import CallLine, RunModel
 from standfast.tui.tones import EFFECTS, effect_tone, tone
+from standfast.unread import NOT_READ
 
 STEPS: Final = 12  # of a run without a plan
 COLOURS: Final[dict[str, Colour]] = {"running": "green", "done": "blue", "dropped": "bright_black", "stopped": "red"}
@@ -54,12 +56,18 @@ class Plan(VerticalScroll):
             text.append(f"\nin flight\n{flying(view.in_flight)}\n", style=tone(self, "cyan"))
         if view.taken_by:
             text.append(
-                f"\n{view.taken_by} has it:\nu performs a tool,\nt hands it back\n", style=tone(self, "magenta")
+                f"\n{name_words(view.taken_by, view.taken_token)} has it:\nu performs a tool,\nt hands it back\n",
+                style=tone(self, "magenta"),
             )
         if view.changed:
             text.append(f"\nwhat you changed\n{view.changed}\n", style=tone(self, "cyan"))
         if view.error:
             text.append(f"\n{view.error}\n", style=tone(self, "red"))
+        for child, words in view.child_needs.items():
+            colour = tone(self, "red" if NOT_READ in words else "yellow")
+            text.append(f"\n{child_words(child, words)}\n", style=colour)
+        for line in view.not_read:
+            text.append(f"\n{line}\n", style=tone(self, "red"))
         self.query_one("#plan-text", Static).update(text)
 
     def _line(self, text: Text, status: str, title: str, calls: Sequence[CallLine]) -> None:

@@ -18,10 +18,11 @@ from textual.widgets import Button, DataTable, Input, Static, TabbedContent, Tex
 
 from standfast.cli.access import Access, asked_with
 from standfast.cli.starting import merge_patch
-from standfast.cli.words import answer_lines, ended, short
+from standfast.cli.words import answer_lines, child_words, ended, short
 from standfast.errors import Misuse, StandfastError
 from standfast.events import TextDelta, TextFlushed
 from standfast.records import Hand, Json, RunView
+from standfast.redirectable import taken_redirects
 from standfast.tui.acting import HandBackDialog, PerformDialog, StepDialog
 from standfast.tui.apps import app_of
 from standfast.tui.bar import Bar
@@ -161,8 +162,9 @@ class RunScreen(Screen[None]):
 
     def _show_needs(self, view: RunView) -> None:
         banner = self.query_one("#needs", Static)
-        banner.display = bool(view.needs)
+        banner.display = bool(view.needs or view.child_needs)
         if not view.needs:
+            banner.update(Text("; ".join(child_words(*one) for one in view.child_needs.items())))
             return
         first, *others = view.needs
         more = f" (and {len(others)} more)" if others else ""
@@ -196,7 +198,11 @@ class RunScreen(Screen[None]):
             self._do("resume" if self.view.status == "paused" else "pause", {}, hand)
 
     def action_redirect(self) -> None:
-        if self.view is not None:
+        if self.view is None:
+            return
+        if not taken_redirects(self.view):
+            self.notify(f"redirect is not offered: {self.view.consequences.no_redirect}", severity="warning")
+        else:
             self._ask(RedirectDialog(self.view))
 
     def action_cancel(self) -> None:

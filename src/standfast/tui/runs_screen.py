@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from standfast.cli.access import Access, asked_with
-from standfast.cli.pages import by_urgency, run_row
+from standfast.cli.pages import about_unread, by_urgency, run_row
 from standfast.cli.words import answer_lines, count, ended, look_of
 from standfast.errors import StandfastError
 from standfast.records import Json, RunView
@@ -100,8 +100,8 @@ class RunsScreen(Screen[None]):
             look = look_of(view.status)
             cells = [Text("●" if view.id in self.marked else " "), *(Text(cell) for cell in run_row(view))]
             cells[1].stylize(f"bold {tone(self, look.colour)}")
-            if view.needs:
-                cells[-1].stylize(f"bold {tone(self, 'yellow')}")
+            if view.needs or view.not_read or view.child_needs:
+                cells[-1].stylize(f"bold {tone(self, 'red' if about_unread(view) else 'yellow')}")
             if narrow:
                 end = view.id if len(view.id) <= ID_END else f"…{view.id[-ID_END:]}"
                 cells = [*cells[:2], Text(end), cells[3], cells[-1]]

@@ -14,6 +14,7 @@ from standfast.codec import JsonSchema, storable
 from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse, WrongState
 from standfast.events import Event
+from standfast.outside import Outside
 from standfast.records import (
     ENDED,
     Accepted,
@@ -50,6 +51,7 @@ _BECAME: dict[CallStatus, str] = {
 def resolve(call_id: str, decision: Decision) -> Act:
     """A person says what became of a call in doubt."""
     raw = storable(decision.result) if isinstance(decision, Happened) else b"null"
+    checks = Outside()
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "in_doubt", "check")
@@ -57,10 +59,10 @@ def resolve(call_id: str, decision: Decision) -> Act:
             return call
         result: JsonValue = None
         if isinstance(decision, Happened):
-            schema = _tool_schema(tx, row, call.tool, "result_schema")
+            schema = tool_schema(tx, row, call.tool, "result_schema")
             result = from_json(raw)
             if schema is not None:
-                JsonSchema.validate(schema, result, "the result")
+                JsonSchema.fits(checks, schema, result, "the result")
             call.status, call.result = "finished", raw
         elif isinstance(decision, CheckAgain):
             call.status = "check"
@@ -81,6 +83,7 @@ def approve(call_id: str, args: Json | None) -> Act:
     if args is not None and not isinstance(args, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Misuse(f"arguments are given by name, not as {args!r}", hint='for example args={"amount": 5}')
     changed: Json = {} if args is None else from_json(storable(args))
+    checks = Outside()
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
@@ -92,9 +95,10 @@ def approve(call_id: str, args: Json | None) -> Act:
             )
         if args is not None:
             merged: Any = {**from_json(call.args), **changed}
-            schema = _tool_schema(tx, row, call.tool, "schema")
+            schema = tool_schema(tx, row, call.tool, "schema")
             if schema is not None:
-                JsonSchema.validate({"additionalProperties": False, **schema}, merged, f"an argument of {call.tool}")
+                closed: Json = {"additionalProperties": False, **schema}
+                JsonSchema.fits(checks, closed, merged, f"an argument of {call.tool}")
             call.wanted = call.args.decode()
             call.args = to_json(merged)
         call.status = "approved"
@@ -122,6 +126,7 @@ def deny(call_id: str, why: str) -> Act:
 def answer(call_id: str, value: Any) -> Act:
     """A person answers a question of the run."""
     raw = storable(value)
+    checks = Outside()
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         call = _open_call(tx, row, call_id, "asking")
@@ -137,7 +142,7 @@ def answer(call_id: str, value: Any) -> Act:
             )
         plain = from_json(raw)
         if isinstance(call.schema, dict):
-            JsonSchema.validate(call.schema, plain, "the answer")
+            JsonSchema.fits(checks, call.schema, plain, "the answer")
         if isinstance(call.options, list) and plain not in call.options:
             raise WrongState(f"{plain!r} is not one of the options", hint=f"answer with one of {call.options}")
         call.status, call.result = "finished", raw
@@ -189,6 +194,7 @@ def _settle_hold(tx: Tx, row: RunRow, name: Hold, statuses: tuple[str, ...], why
     if person is not None and not any(c.person == person.id for c in left):
         if not left:
             row.doc.holds.pop(name, None)
+        person.decided = row.status == "pausing"
         return queue_if_free(row, tx.now, why)
     if left or name not in row.doc.holds:
         return []
@@ -202,7 +208,8 @@ def _named(decision: Decision) -> Literal["happened", "not_happened", "check_aga
     return "check_again" if isinstance(decision, CheckAgain) else "not_happened"
 
 
-def _tool_schema(tx: Tx, row: RunRow, tool: str, which: str) -> Json | None:
+def tool_schema(tx: Tx, row: RunRow, tool: str, which: str) -> Json | None:
+    """The `schema` of a tool's arguments, or its `result_schema`, as the run's agent has it; None if unknown."""
     contract: Any = tx.contract(row.doc.contract) or {}
     found = contract.get("tools", {}).get(tool)
     return None if found is None else found[which]

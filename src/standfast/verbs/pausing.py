@@ -13,6 +13,7 @@ from standfast.records import Accepted, Answer, Budget, CallRef, Choice, Refused
 from standfast.resuming import resume as resume_run
 from standfast.rows import Resume, RunRow
 from standfast.stops import enter, hold
+from standfast.ways import token_of
 
 
 def pause(tx: Tx, row: RunRow, ask: Ask) -> Answer:
@@ -37,6 +38,10 @@ def _pause_one(tx: Tx, row: RunRow, ask: Ask, held_by: str = "") -> list[CallRef
     if held_by and "user" in row.doc.holds and row.doc.resume_noted is None:
         return in_flight + pause_children(tx, row, ask)
     row.doc.resume_noted = None
+    person = row.doc.person
+    if person is not None:  # it holds what a person performs too, whatever held the run before that
+        person.decided = False
+        person.kept = [name for name in person.kept if name != "user"]
     hold(row, "user", tx.now, ask.reason or (f"paused with {held_by}" if held_by else ""), held_by or None)
     close_gate(tx, row, ask, ev.PauseAsked)
     return in_flight + pause_children(tx, row, ask)
@@ -80,7 +85,7 @@ def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Act:
     arguments.flag("accept_stale", accept_stale)
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
-        wanted = Resume(ask.by, ask.reason, note, accept_stale, budget)
+        wanted = replace(resume_by(tx, ask.by, ask.reason, note), accept_stale=accept_stale, budget=budget)
         if row.status in ("queued", "running"):
             return Accepted(tx.now, row.seq, note="it is not paused")
         if row.status == "pausing" and "halted" in row.doc.holds:
@@ -91,6 +96,11 @@ def resume(note: str | None, accept_stale: bool, budget: Budget | None) -> Act:
         return _resume_one(tx, row, wanted)
 
     return act
+
+
+def resume_by(tx: Tx, by: str | None, reason: str, note: str | None = None) -> Resume:
+    """A plain resume by whoever asks for this transaction; it may have to wait."""
+    return Resume(by, reason, note, False, None, str(tx.route), token_of(tx.route))
 
 
 def halted(row: RunRow) -> Refused:
@@ -125,7 +135,7 @@ def _lift(tx: Tx, row: RunRow, parent: str, wanted: Resume) -> None:
     if len(row.doc.holds) > 1:
         del row.doc.holds["user"]
         text = f"the pause of {parent} holds it no longer"
-        saved(tx, row, [ev.VerbNoted(verb="resume", by=wanted.by, reason=wanted.reason, text=text)])
+        saved(tx, row, [noted_resume(wanted, text)])
         for child in tx.children(row.id, live=True):
             _lift(tx, load(tx, child), row.id, wanted)
     elif row.status == "paused":
@@ -136,11 +146,16 @@ def _lift(tx: Tx, row: RunRow, parent: str, wanted: Resume) -> None:
 
 def _note_resume(tx: Tx, row: RunRow, wanted: Resume) -> None:
     row.doc.resume_noted = wanted
-    text = "taken when the pause has settled"
-    saved(tx, row, [ev.VerbNoted(verb="resume", by=wanted.by, reason=wanted.reason, text=text)])
+    saved(tx, row, [noted_resume(wanted, "taken when the pause has settled")])
+
+
+def noted_resume(wanted: Resume, text: str) -> ev.VerbNoted:
+    """What has become of a resume, in the name of whoever asked for it."""
+    route, by_token = wanted.route, wanted.by_token
+    return ev.VerbNoted(verb="resume", by=wanted.by, reason=wanted.reason, text=text, route=route, by_token=by_token)
 
 
 def step_once(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     """Go on for one step, then pause again."""
     row.doc.step_once = True
-    return _resume_one(tx, row, Resume(ask.by, ask.reason, None, False, None))
+    return _resume_one(tx, row, resume_by(tx, ask.by, ask.reason))

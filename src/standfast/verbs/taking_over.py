@@ -15,10 +15,13 @@ from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse
 from standfast.events import Event
 from standfast.json_values import is_object
+from standfast.names import name_words
+from standfast.outside import Outside
 from standfast.records import NO_TOOLS, Accepted, Answer, Choice, Hold, Json, Refused
 from standfast.rows import MailRow, PersonCall, Resume, RunRow, Taken
 from standfast.stops import drop_person, enter, hold
-from standfast.verbs.pausing import close_gate, pause_children, resume_with_children
+from standfast.verbs.pausing import close_gate, pause_children, resume_by, resume_with_children
+from standfast.ways import token_of
 
 NOT_OVER: tuple[Hold, ...] = ("budget", "halted")
 
@@ -29,11 +32,14 @@ def take_over(tx: Tx, row: RunRow, ask: Ask) -> Answer:
     if taken is not None and taken.by == ask.by:
         return Accepted(tx.now, row.seq, tuple(row.named_in_flight), note="taken over already")
     if taken is not None:
-        return Refused(f"{taken.by or 'somebody'} has it", (Choice("hand_back", {}, "hand it back first"),))
+        has_it = f"{name_words(taken.by, taken.by_token, 'somebody')} has it"
+        return Refused(has_it, (Choice("hand_back", {}, "hand it back first"),))
     in_flight = row.named_in_flight
     row.doc.resume_noted = None
-    row.doc.taken = Taken(ask.by, tx.now, settled=row.status == "paused")
-    hold(row, "taken", tx.now, f"{ask.by or 'somebody'} has it" + (f": {ask.reason}" if ask.reason else ""), ask.by)
+    token = token_of(tx.route)
+    row.doc.taken = Taken(ask.by, tx.now, settled=row.status == "paused", route=str(tx.route), by_token=token)
+    has_it = f"{name_words(ask.by, token, 'somebody')} has it"
+    hold(row, "taken", tx.now, has_it + (f": {ask.reason}" if ask.reason else ""), ask.by)
     close_gate(tx, row, ask, ev.TakenOver)
     return Accepted(tx.now, row.seq, (*in_flight, *pause_children(tx, row, ask)))
 
@@ -44,6 +50,7 @@ def perform(tool: str, args: JsonValue, mail_id: str) -> Act:
     plain: JsonValue = from_json(storable({} if args is None else args))
     if not is_object(plain):
         raise Misuse(f"arguments are given by name, not as {args!r}", hint='for example perform("look", {"n": 1})')
+    checks = Outside()
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
         if row.doc.taken is None:
@@ -58,15 +65,24 @@ def perform(tool: str, args: JsonValue, mail_id: str) -> Act:
         if tool not in known:
             return Refused(f"agent {row.agent} has no tool {tool!r}; it has {', '.join(sorted(known)) or 'none'}")
         schema = {**known[tool]["schema"], "additionalProperties": False}
-        JsonSchema.validate(schema, plain, f"an argument of {tool}")
+        JsonSchema.fits(checks, schema, plain, f"an argument of {tool}")
         data: Json = {"order": "perform", "tool": tool, "args": plain}
         text = f"perform {tool}"
         tx.insert_mail(
             MailRow(
-                run=row.n, id=mail_id, kind="order", text=text, data=data, when="now", by=ask.by, at=tx.now, always=True
+                run=row.n,
+                id=mail_id,
+                kind="order",
+                text=text,
+                data=data,
+                when="now",
+                by=ask.by,
+                at=tx.now,
+                always=True,
             )
         )
-        row.doc.person = PersonCall(mail_id, tool, plain, ask.by or row.doc.taken.by, list(row.doc.holds))
+        by, kept, way = ask.by or row.doc.taken.by, list(row.doc.holds), tx.route
+        row.doc.person = PersonCall(mail_id, tool, plain, by, kept, str(way), token_of(way))
         becomes = "performed as a step of its own"
         received = ev.MailReceived(
             mail=mail_id, kind="order", text=text, when="now", by=ask.by, disposition=becomes, data=data
@@ -104,14 +120,16 @@ def hand_back(note: str, mail_id: str) -> Act:
         row.doc.taken = None
         row.doc.interrupted = True
         row.doc.holds.pop("taken", None)
-        row.doc.changed = "; ".join(filter(None, [row.doc.changed, f"{by or 'somebody'} handed back: {text}"]))
+        row.doc.changed = "; ".join(
+            filter(None, [row.doc.changed, f"{name_words(by, token_of(tx.route), 'somebody')} handed back: {text}"])
+        )
         events += [
             ev.HandedBack(by=by, note=note, performed=[*taken.performed]),
             ev.MailReceived(
                 mail=mail_id, kind="message", text=text, when="now", by=by, disposition="read first", data=data
             ),
         ]
-        told = _go_on(tx, row, Resume(by, ask.reason, note, False, None), events)
+        told = _go_on(tx, row, resume_by(tx, by, ask.reason, note), events)
         saved(tx, row, events)
         return Accepted(tx.now, row.seq, mail=mail_id, note=told)
 

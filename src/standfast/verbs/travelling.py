@@ -16,6 +16,7 @@ from standfast.rows import RunRow, Target
 from standfast.stops import mark_undo_from, settle_rewind, void_questions
 from standfast.verbs.cancelling import cancel_one, withdraw_questions
 from standfast.verbs.pausing import halted
+from standfast.ways import token_of
 
 ENDED_BY_A_REWIND: tuple[Hold, ...] = (
     *("asks", "in_doubt", "stale", "diverged"),
@@ -60,6 +61,7 @@ def rewind_to(
     events: list[Event] = [received] if received else []
     if row.status == "pausing":
         target.by, target.reason, target.trigger = ask.by, ask.reason, ask.trigger
+        target.route, target.by_token = str(tx.route), token_of(tx.route)
         note = _note_rewind(row, target)
         events.append(ev.VerbNoted(verb="rewind", by=ask.by, reason=ask.reason, text=note))
         saved(tx, row, events)
@@ -120,6 +122,8 @@ def begin_rewind(
             to=target.step,
             epoch=row.epoch,
             by=ask.by,
+            route=row.doc.stop.route,
+            by_token=row.doc.stop.by_token,
             reason=ask.reason,
             trigger=ask.trigger,
             asked=ask.since,

@@ -149,7 +149,7 @@ async def test_garbage_instead_of_an_answer_fails_the_call(zoo: Zoo, monkeypatch
 
 async def test_a_server_that_cannot_be_started_again_fails_calls_as_not_performed(zoo: Zoo) -> None:
     """R15: nothing was sent, so nothing is in doubt."""
-    async with zoo.raw(start_timeout=5) as server:
+    async with zoo.raw(start_timeout=120) as server:
         one = caller(server)
         async with Runtime(zoo.folder / "runs.db", agents=[one]) as runs:
             pid = server.pid
@@ -168,7 +168,7 @@ async def test_a_server_that_cannot_be_started_again_fails_calls_as_not_performe
 async def test_a_run_that_is_resumed_without_its_server_is_held_until_it_is_back(zoo: Zoo) -> None:
     """Nothing lost, resumable: an error that says what to do, not a difference to be accepted."""
     zoo.mode(call="hang")
-    async with zoo.raw(start_timeout=5) as server, zoo.calling(server, ("look", {"n": 1})) as run:
+    async with zoo.raw(start_timeout=120) as server, zoo.calling(server, ("look", {"n": 1})) as run:
         await zoo.called()
         assert await run.pause()
         await held(run, "user")

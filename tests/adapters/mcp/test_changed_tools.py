@@ -67,7 +67,7 @@ async def test_a_change_that_the_server_announces_is_seen_at_once(zoo: Zoo) -> N
         revision = server.revision
         zoo.mode(tools=[*CHANGED["schema"][0], tool("new")], call="changed")
         assert await server.call("look", n=1) == "did 1"
-        await eventually(lambda: server.revision > revision, timeout=30)
+        await eventually(lambda: server.revision > revision, timeout=120)
         assert server.tool("look") is look
         assert look.contract["schema"]["required"] == ["n", "unit"]  # type: ignore[index, call-overload]
         assert {one.name for one in server.tools} == {"work", "look", "new"}

@@ -31,7 +31,7 @@ class Site:
     async def start(self) -> None:
         argv = [sys.executable, str(SERVERS / "sdk.py"), str(self.zoo.folder), "http", str(self.port)]
         self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        await eventually(self._listens, timeout=30)
+        await eventually(self._listens, timeout=120)
 
     def _listens(self) -> bool:
         assert self._process is not None
@@ -51,9 +51,11 @@ class Site:
 @pytest.fixture
 async def site(zoo: Zoo) -> AsyncIterator[Site]:
     site = Site(zoo)
-    await site.start()
-    yield site
-    site.kill()
+    try:
+        await site.start()
+        yield site
+    finally:
+        site.kill()
 
 
 async def test_tools_over_http_are_tools(site: Site) -> None:
@@ -116,13 +118,13 @@ async def test_a_server_that_dies_in_mid_call_fails_the_call_and_is_found_again(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("standfast.adapters.mcp.connection.HEARTBEAT", 0.5)
-    async with mcp.http(site.url, start_timeout=5) as server:
+    async with mcp.http(site.url, start_timeout=120) as server:
         one = caller(server)
         async with Runtime(":memory:", agents=[one]) as runs:
             run = await runs.start(one, todo(("slow_write", {"seconds": 60}), ("add", {"a": 1, "b": 2})))
             await site.zoo.logged("slow_write began")
             site.kill()
-            await eventually(lambda: _answered(run), timeout=60)
+            await eventually(lambda: _answered(run))
             await site.start()
             first = (await run.state()).answers[0]
             assert first.startswith("ToolServerFailed: ")
@@ -141,7 +143,7 @@ async def _answered(run: Any) -> bool:
 async def test_nobody_at_the_address_is_a_clear_error(zoo: Zoo) -> None:
     site = Site(zoo)
     with pytest.raises(ToolServerFailed, match=r"127\.0\.0\.1"):
-        async with mcp.http(site.url, start_timeout=5):
+        async with mcp.http(site.url, start_timeout=120):
             pass
 
 
@@ -159,5 +161,5 @@ async def test_an_address_that_is_no_mcp_server_is_a_clear_error(zoo: Zoo) -> No
     port = page.sockets[0].getsockname()[1]
     async with page:
         with pytest.raises(ToolServerFailed, match="cannot be used"):
-            async with mcp.http(f"http://127.0.0.1:{port}/mcp", start_timeout=3):
+            async with mcp.http(f"http://127.0.0.1:{port}/mcp", start_timeout=120):
                 pass

@@ -14,7 +14,7 @@ from standfast import Done, Handle, Run, Runtime, agent, events
 
 
 async def cancels(zoo: Zoo, times: int = 1) -> list[dict[str, Any]]:
-    await eventually(lambda: len(zoo.received("notifications/cancelled")) >= times, timeout=30)
+    await eventually(lambda: len(zoo.received("notifications/cancelled")) >= times, timeout=120)
     return zoo.received("notifications/cancelled")
 
 
@@ -85,7 +85,7 @@ async def test_a_read_that_nothing_stops_is_named_and_its_late_result_kept_out(z
         async def late() -> bool:
             return any(isinstance(e, events.LateResult) for e in [e async for e in run.events()])
 
-        assert await eventually(late, timeout=30)
+        assert await eventually(late, timeout=120)
         assert (await run.view()).status == "cancelled"
 
 
@@ -263,7 +263,7 @@ async def test_cutting_many_calls_at_random_never_breaks_the_session(zoo: Zoo) -
                     await asyncio.sleep(0.003 * ((round_ + n) % 5))
                     await run.resume()
             for run in started:
-                await eventually(lambda run=run: _resumed(run), timeout=60)
+                await eventually(lambda run=run: _resumed(run))
                 assert await run.result() == list(range(20))
         assert server.pid == pid
 

@@ -45,7 +45,7 @@ class Zoo:
         return file.read_text().splitlines() if file.exists() else []
 
     async def logged(self, line: str) -> None:
-        await eventually(lambda: line in self.log(), timeout=30)
+        await eventually(lambda: line in self.log(), timeout=120)
 
     def mode(self, **mode: Any) -> None:
         new = self.folder / "mode.new"
@@ -58,7 +58,7 @@ class Zoo:
         return [message for message in map(json.loads, lines) if message.get("method") == method]
 
     async def called(self, times: int = 1) -> dict[str, Any]:
-        await eventually(lambda: len(self.received("tools/call")) >= times, timeout=30)
+        await eventually(lambda: len(self.received("tools/call")) >= times, timeout=120)
         return self.received("tools/call")[-1]
 
     def starts(self) -> list[int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from standfast.bodies.programs import run_process
 from standfast.context import idempotency_key, progress, say, spend, stop_token, use
 from standfast.errors import NotPerformed
-from standfast.tool import tool
+from standfast.tools import tool
 
 
 @tool(process=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.bodies.watching import SAFETY, alive, pids_in, until_dead
 
-from standfast.bodies import guard_main
+from standfast.bodies import guard_main, marks
 from standfast.bodies.guard import Guard
 from standfast.bodies.marks import (
     VARIABLE,
@@ -78,6 +79,34 @@ def test_a_carrier_is_found_by_its_whole_mark_alone(mark: str) -> None:
         program.wait()
 
 
+def test_a_program_that_is_just_being_started_is_found(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6, R39: in the midst of `exec` it shows no environment; a look that missed it would call it ended."""
+    program = start(mark, "sleep", "1000")
+    looks: list[int] = []
+
+    def read(pid: int) -> bytes | None:
+        if pid == program.pid:
+            looks.append(pid)
+        return b"" if pid == program.pid and len(looks) < 3 else environment(pid)
+
+    environment = marks._environment
+    monkeypatch.setattr(marks, "_environment", read)
+    assert carriers(mark.__eq__) == {program.pid: mark}
+    monkeypatch.undo()
+    assert end_carriers(mark.__eq__) == {}
+    program.wait()
+
+
+def test_a_program_without_environment_is_waited_for_once(mark: str) -> None:
+    program = subprocess.Popen(["sleep", "1000"], env={})
+    try:
+        carriers(mark.__eq__)
+        assert program.pid in {pid for pid, _ in marks._bare}
+    finally:
+        program.kill()
+        program.wait()
+
+
 async def test_descendants_that_cleaned_their_environment_end_with_their_parent(mark: str, tmp_path: Path) -> None:
     program = start(mark, "sh", "-c", f"env -i setsid sh -c 'echo $$ > {tmp_path}/a.pid; exec sleep 1000' & wait")
     pids = await pids_in(tmp_path, 1)
@@ -88,11 +117,43 @@ async def test_descendants_that_cleaned_their_environment_end_with_their_parent(
 
 
 def test_a_program_that_forks_all_the_time_ends(mark: str) -> None:
-    program = start(mark, "sh", "-c", "while :; do (setsid sleep 1000 &) ; sleep 0.001; done")
-    time.sleep(0.3)
+    program = forking(mark)
     assert end_carriers(mark.__eq__) == {}
     program.wait()
     assert carriers(mark.__eq__) == {}
+
+
+def forking(mark: str) -> subprocess.Popen[bytes]:
+    """A program that forks all the time, and has begun to."""
+    program = start(mark, "sh", "-c", "while :; do (setsid sleep 1000 &) ; sleep 0.001; done")
+    end = time.monotonic() + 60
+    while len(carriers(mark.__eq__)) < 20 and time.monotonic() < end:
+        time.sleep(0.01)
+    return program
+
+
+def test_it_ends_on_a_machine_that_is_slow_to_look(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6, R39: one that has died meanwhile is not named as left."""
+
+    def look_slowly(wanted: Callable[[str], bool]) -> dict[int, str]:
+        found = carriers(wanted)
+        time.sleep(1.2 * marks.GONE_WAIT)
+        return found
+
+    program = forking(mark)
+    monkeypatch.setattr(marks, "carriers", look_slowly)
+    assert end_carriers(mark.__eq__) == {}
+    program.wait()
+
+
+def test_nobody_waits_for_ever_for_programs_that_are_faster_than_this(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R34: those that are there at the end are named."""
+    pids = itertools.count(2**22 + 1)  # no process has such a number
+    monkeypatch.setattr(marks, "carriers", lambda _: {next(pids): mark})
+    monkeypatch.setattr(marks, "ALL_GONE_WAIT", 0.3)
+    assert list(end_carriers(mark.__eq__).values()) == [mark]
 
 
 DRIVER = """

@@ -208,7 +208,7 @@ SCRIPT = """
 import asyncio, ctypes, json, os, sys
 from dataclasses import dataclass
 from standfast.bodies.processes import ProcessBody, process_target
-from standfast.tool import tool
+from standfast.tools import tool
 
 @dataclass
 class Point:

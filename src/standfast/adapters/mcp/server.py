@@ -22,8 +22,8 @@ from standfast.errors import BadTool, Misuse, NotPerformed, ToolServerFailed
 from standfast.json_values import is_object
 from standfast.records import Effect, Json, Settles
 from standfast.schema_tools import SchemaTool
-from standfast.tool import Before, Confirm, Probe, Tool, UndoFn
 from standfast.toolbox import Toolbox
+from standfast.tools import Before, Confirm, Probe, Tool, UndoFn
 
 
 class ToolOptions(TypedDict, total=False):

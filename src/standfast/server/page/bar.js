@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-Cng5k06f.js";
+export{t as StandfastBar}from"./assets/bar-C8QWppP5.js";

@@ -8,6 +8,12 @@ FROM runs LEFT JOIN record r ON r.run = n AND r.seq = (SELECT max(seq) FROM reco
 SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body, r.gone
 FROM runs LEFT JOIN record r ON r.run = n AND r.seq = (SELECT max(seq) FROM record WHERE run = n) WHERE n = ?;
 
+-- name: runs_by_id
+-- Many runs by their public ids, each with the newest row of its record.
+SELECT n, id, agent, status, r.seq, r.hash, fence, epoch, holder, doc, parent, created, wake_at, r.body, r.gone
+FROM runs LEFT JOIN record r ON r.run = n AND r.seq = (SELECT max(seq) FROM record WHERE run = n)
+WHERE id IN (SELECT value FROM json_each(?));
+
 -- name: insert_run
 -- A new run; its record begins with the row that follows in the same transaction.
 INSERT INTO runs (id, agent, status, seq, head, fence, epoch, holder, doc, parent, created, wake_at, needs)
@@ -15,14 +21,10 @@ VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0);
 
 -- name: save_run
 -- Everything of a run that was read in this transaction. An open question needs someone whatever the run does beside it.
-UPDATE runs SET status = ?1, seq = ?2, head = ?3, fence = ?4, epoch = ?5, holder = ?6, doc = ?7, wake_at = ?8,
-needs = ?9 OR (?1 NOT IN ('cancelled', 'done', 'failed') AND EXISTS (
-    SELECT 1 FROM calls WHERE calls.run = ?10 AND calls.status = 'asking' AND calls.undo IS NULL))
-WHERE n = ?10;
-
--- name: fence
--- Whose run this is, as a number.
-SELECT fence FROM runs WHERE n = ?;
+UPDATE runs SET status = ?, seq = ?, head = ?, fence = ?, epoch = ?, holder = ?, doc = ?, wake_at = ?,
+needs = ? OR (? NOT IN ('cancelled', 'done', 'failed') AND EXISTS (
+    SELECT 1 FROM calls WHERE calls.run = runs.n AND calls.status = 'asking' AND calls.undo IS NULL))
+WHERE n = ?;
 
 -- name: anchor
 -- Where the record was at the last verb or transition.
@@ -33,14 +35,25 @@ SELECT seq, head FROM runs WHERE n = ?;
 SELECT max(seq) FROM record WHERE run = ?;
 
 -- name: save_doc
--- The document of a run whose row was just advanced in this transaction.
-UPDATE runs SET doc = ? WHERE n = ?;
+-- The document of a run whose row was just advanced in this transaction. A run with an open question still needs
+-- someone; calls are searched only if it needed someone before, since driving a run opens no question by this way.
+UPDATE runs SET doc = ?, needs = CASE
+    WHEN ? THEN 1
+    WHEN needs = 0 OR status IN ('cancelled', 'done', 'failed') THEN 0
+    ELSE EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.n AND calls.status = 'asking' AND calls.undo IS NULL) END
+WHERE n = ?;
 
 -- name: append
 -- One commit's events, chained to what was there: loses (0 rows) to any verb, mail or other driver that came first.
 INSERT INTO record (run, seq, at, body, step, state, hash)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
-WHERE coalesce((SELECT max(seq) FROM record WHERE run = ?1), 0) = ?8 AND (SELECT fence FROM runs WHERE n = ?1) = ?9;
+SELECT ?, ?, ?, ?, ?, ?, ?
+WHERE coalesce((SELECT max(seq) FROM record WHERE run = ?), 0) = ? AND (SELECT fence FROM runs WHERE n = ?) = ?;
+
+-- name: append_read
+-- The same for a run that was read in this transaction, whoever's it is.
+INSERT INTO record (run, seq, at, body, step, state, hash)
+SELECT ?, ?, ?, ?, ?, ?, ?
+WHERE coalesce((SELECT max(seq) FROM record WHERE run = ?), 0) = ?;
 
 -- name: record_after
 -- The record of a run after a seq, oldest first.
@@ -124,6 +137,11 @@ UPDATE mail SET status = ?, doc = ? WHERE id = ?;
 -- Mail that nobody has read yet, in order of arrival.
 SELECT doc FROM mail WHERE run = ? AND status = 'pending' ORDER BY n;
 
+-- name: unread_mail
+-- How much mail but for these pieces nobody has read yet: pieces and bytes, without reading it.
+SELECT COUNT(*), TOTAL(LENGTH(doc)) FROM mail
+WHERE run = ? AND status = 'pending' AND id NOT IN (SELECT value FROM json_each(?));
+
 -- name: mail_of_run
 -- All mail of a run, in order of arrival.
 SELECT doc FROM mail WHERE run = ? ORDER BY n;
@@ -153,6 +171,10 @@ DELETE FROM requests WHERE idle = 1 AND rowid <= (
 -- name: signal
 -- Tell other processes that a run was touched.
 INSERT INTO signals (run) VALUES (?);
+
+-- name: signal_many
+-- The same for many runs.
+INSERT INTO signals (run) SELECT value FROM json_each(?);
 
 -- name: prune_signals
 -- Signals are hints; old ones are dropped.
@@ -215,6 +237,17 @@ SELECT id FROM runs WHERE parent = ? ORDER BY n;
 -- Runs a driver may want: queued ones, and live ones that somebody holds or held.
 SELECT id, agent, status, holder FROM runs INDEXED BY runs_live
 WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') ORDER BY n;
+
+-- name: queued
+-- The oldest queued runs of an agent: as many as are wanted, however many there are.
+SELECT n, id, agent, status, holder FROM runs INDEXED BY runs_live
+WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') AND status = 'queued' AND agent = ? ORDER BY n LIMIT ?;
+
+-- name: held
+-- Runs that somebody drives, or drove.
+SELECT id, agent, status, holder FROM runs INDEXED BY runs_live
+WHERE status NOT IN ('cancelled', 'done', 'failed', 'paused') AND status IN ('running', 'pausing', 'cancelling')
+ORDER BY n;
 
 -- name: due
 -- Runs with a deadline that has passed.
@@ -371,8 +404,13 @@ SELECT n, at, doc, key, signature FROM checkpoints WHERE n > ? ORDER BY n LIMIT 
 INSERT INTO checkpoints (n, at, doc, key, signature) VALUES (?, ?, ?, ?, ?);
 
 -- name: record_places
--- Rows of a run's record that still have their content.
-SELECT rowid FROM record WHERE run = ? AND gone IS NULL;
+-- Rows of a run's record that still have their content, newest first, with its size.
+SELECT rowid, length(body) + coalesce(length(state), 0), seq FROM record
+WHERE run = ? AND seq < ? AND gone IS NULL ORDER BY seq DESC LIMIT ?;
+
+-- name: has_content
+-- Has the first row its content? It is the last to lose it.
+SELECT gone IS NULL FROM record WHERE run = ? ORDER BY seq LIMIT 1;
 
 -- name: record_content
 -- The content of one row.
@@ -382,25 +420,46 @@ SELECT body, state FROM record WHERE rowid = ?;
 -- A row without its content keeps the digests of it.
 UPDATE record SET body = ?, state = NULL, gone = ? WHERE rowid = ?;
 
--- name: delete_calls
--- The calls of a run that is forgotten.
-DELETE FROM calls WHERE run = ?;
+-- name: places_of_calls
+-- Calls of a run that is forgotten, with their sizes.
+SELECT n, length(doc) + length(args) + coalesce(length(before), 0) + coalesce(length(result), 0)
+FROM calls WHERE run = ? LIMIT ?;
+
+-- name: delete_call
+-- One of them.
+DELETE FROM calls WHERE n = ?;
+
+-- name: places_of_mail
+-- Its mail.
+SELECT n, length(doc) FROM mail WHERE run = ? LIMIT ?;
 
 -- name: delete_mail
--- Its mail.
-DELETE FROM mail WHERE run = ?;
+-- One of it.
+DELETE FROM mail WHERE n = ?;
 
--- name: delete_log
--- A log that only it used.
-DELETE FROM logs WHERE log = ?;
+-- name: places_of_log
+-- Rows of a log that only it used.
+SELECT rowid, length(body) FROM logs WHERE log = ? LIMIT ?;
 
--- name: delete_requests
--- What was answered to requests about it.
-DELETE FROM requests WHERE run = (SELECT id FROM runs WHERE n = ?);
+-- name: delete_log_row
+-- One of them.
+DELETE FROM logs WHERE rowid = ?;
+
+-- name: requests_of
+-- Requests about a run; there is no index, so nobody looks for them while others wait.
+SELECT id FROM requests WHERE run = ?;
+
+-- name: delete_request
+-- What was answered to one of them.
+DELETE FROM requests WHERE id = ?;
 
 -- name: forks
--- Runs that were forked from a run.
-SELECT id FROM runs WHERE json_extract(doc, '$.forked_from') = ? ORDER BY n;
+-- Runs that were forked from a run, after a number.
+SELECT id FROM runs WHERE n > ? AND json_extract(doc, '$.forked_from') = ? ORDER BY n;
+
+-- name: last_run
+-- The number of the newest run.
+SELECT coalesce(max(n), 0) FROM runs;
 
 -- name: forget_run
 -- What is left of it: that it was, and how it ended.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from types import NoneType, UnionType
@@ -26,11 +26,15 @@ from pydantic import JsonValue
 from standfast import arguments
 from standfast import budget as budgets
 from standfast.codec import Codec, StateCodec, fingerprint
+from standfast.differing import line_marks
+from standfast.equal_writes import DEFAULT as EQUAL_WRITES
 from standfast.errors import BadTool, Misuse
-from standfast.records import Budget, Done, Idle, Json, MailKind
+from standfast.records import Budget, Done, Idle, Json, MailKind, PlanItem
+from standfast.redirect_reading import may_read_redirects
 from standfast.stack import Limits
-from standfast.tool import Tool
+from standfast.taking_text import must_take_text
 from standfast.toolbox import Toolbox
+from standfast.tools import Tool
 from standfast.tools_of import tools_of
 
 if TYPE_CHECKING:
@@ -41,6 +45,17 @@ R = TypeVar("R")
 
 Migrate = Callable[[Json], Any]
 DEFAULT_BUDGET = Budget(steps=1000)
+
+
+def _tools_given(tools: Sequence[Tool[..., Any]]) -> list[Tool[..., Any]]:
+    """A list of tools, or Misuse: a name that is wrong here would be missed when something is to be undone."""
+    given: Any = tools
+    if isinstance(given, str | Tool) or not isinstance(given, Sequence):
+        raise Misuse(f"tools={given!r} is not a list of tools", hint="give a list, also of one: tools=[search]")
+    for one in tools:
+        if not isinstance(one, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Misuse(f"tools=[..., {one!r}]: this is not a tool", hint="decorate the function with @tool")
+    return list(tools)
 
 
 class Agent(Generic[S, R]):
@@ -60,7 +75,7 @@ class Agent(Generic[S, R]):
         redirects: bool = True,
         concurrency: int | None = None,
         tools: Sequence[Tool[..., Any]] = (),
-        plan: Callable[[], Sequence[tuple[str, str]]] = tuple,
+        plan: Callable[[], Sequence[PlanItem]] = tuple,
         functions: Callable[[], Sequence[Callable[..., Any]]] | None = None,
         turn_for_unread: Collection[MailKind] = (),
         description: str = "",
@@ -69,6 +84,7 @@ class Agent(Generic[S, R]):
         max_frames: int = 4,
         frame_expiry: float = 1800.0,
         max_held_tokens: int | None = None,
+        equal_writes: int | None = EQUAL_WRITES,
     ) -> None:
         if not arguments.text("the name of an agent", name) or name != name.strip():
             raise Misuse(f"{name!r} is no name for an agent", hint="give it a short word, it is shown to people")
@@ -76,6 +92,8 @@ class Agent(Generic[S, R]):
             raise Misuse(f"on_error={on_error!r} is unknown", hint='use "pause" or "fail"')
         if concurrency is not None and arguments.whole("concurrency", concurrency, "leave it out for no limit") < 1:
             raise Misuse("concurrency must be at least 1", hint="leave it out for no limit")
+        if equal_writes is not None and arguments.whole("equal_writes", equal_writes, "give None for no limit") < 1:
+            raise Misuse("equal_writes must be at least 1", hint="give None for no limit")
         if not _is_type(state):
             raise Misuse(f"{state!r} is no type of a state", hint="give the class of a pydantic model or a dataclass")
         self.name = name
@@ -88,13 +106,16 @@ class Agent(Generic[S, R]):
         self.on_error = on_error
         self.redirects = redirects
         self.concurrency = concurrency
+        self.equal_writes = equal_writes  # in how many steps in a row the same write may be made; None: in any number
         self.plan = plan
         self.turn_for_unread = turn_for_unread  # mail that gets one more turn, whether or not any was read before
         self.description = description or inspect.getdoc(step) or ""
         self.instructions = instructions
-        self.text_field = text_field  # the field of the state that a text given to start() is for
+        self.text_field = text_field  # the field of the state that a text given to start() is for; "": see taking_text
+        if text_field:
+            must_take_text(name, text_field, self.state_codec.schema)
         self.limits = Limits(max_frames, frame_expiry, max_held_tokens)
-        self._given_tools = tools
+        self._given_tools = _tools_given(tools)
         self._functions = functions or (lambda: [step])
         self._seen: dict[str, Tool[..., Any]] = {}
         self._contracted: tuple[list[int], Json, str] | None = None
@@ -142,6 +163,23 @@ class Agent(Generic[S, R]):
     def must_be_complete(self) -> None:
         """Misuse if there is nothing that it could do."""
 
+    def _may_read_redirects(self) -> bool:
+        """Could any of its code? Of stages each says so for itself."""
+        functions = self._functions()
+        return bool(self.plan()) or not functions or any(may_read_redirects(one) for one in functions)
+
+    def fit_plan(self, items: list[PlanItem], shown: Sequence[PlanItem], known: Mapping[str, str]) -> list[PlanItem]:
+        """The plan of a snapshot as this code goes on with it; `shown` is what people see of the step in progress."""
+        del shown, known
+        return items
+
+    def plan_difference(
+        self, old: Sequence[tuple[str, str]], items: list[PlanItem], shown: Sequence[PlanItem], known: Mapping[str, str]
+    ) -> str:
+        """How its plan differs from that of the contract a run was left with, in words; empty if it does not."""
+        del items, shown, known
+        return "" if list(old) == [(item.id, item.title) for item in self.plan()] else "the plan has changed"
+
     @property
     def contract(self) -> Json:
         """What a paused run relies on; compared when it is resumed."""
@@ -162,6 +200,7 @@ class Agent(Generic[S, R]):
     def _make_contract(self) -> Json:
         here = sorted((name, one) for name, one in self.tools.items() if not one.gone)
         tools: dict[str, JsonValue] = {name: cast("JsonValue", one.contract) for name, one in here}
+        fixed = [item.id for item in self.plan() if not item.redirects]
         return {
             "agent": self.name,
             "version": self.version,
@@ -171,21 +210,34 @@ class Agent(Generic[S, R]):
             "redirects": self.redirects,
             "budget": cast("JsonValue", asdict(self.budget)),
             "frames": cast("JsonValue", self.limits.contract),
-            "plan": [[item, title] for item, title in self.plan()],
-            **({"instructions": fingerprint(self.instructions)} if self.instructions else {}),
+            "plan": [[item.id, item.title] for item in self.plan()],
+            **({"no_redirects": cast("JsonValue", fixed)} if fixed else {}),
+            **({} if self._may_read_redirects() else {"reads_redirects": False}),
+            **(
+                {
+                    "instructions": fingerprint(self.instructions),
+                    "instruction_lines": cast("JsonValue", line_marks(self.instructions)),
+                }
+                if self.instructions
+                else {}
+            ),
             **({"text_field": self.text_field} if self.text_field else {}),
         }
 
     @property
     def schema_for_models(self) -> Json:
         """What a model must say to hand this agent a task."""
-        if self.text_field:
-            text: Json = {"type": "string", "description": "what is to be done, in full"}
-            return {"type": "object", "properties": {self.text_field: text}, "required": [self.text_field]}
         return self.state_codec.schema
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
+
+
+def contract_plan(contract: Json) -> list[PlanItem]:
+    """The plan in a contract, for a process that has no more of the agent than that."""
+    items = cast("list[tuple[str, str]]", contract.get("plan") or [])
+    fixed = cast("list[str]", contract.get("no_redirects") or [])
+    return [PlanItem(id_, title, redirects=id_ not in fixed) for id_, title in items]
 
 
 def contract_budget(contract: Json) -> Budget:
@@ -207,6 +259,8 @@ def agent(
     max_frames: int = 4,
     frame_expiry: float = 1800.0,
     max_held_tokens: int | None = None,
+    equal_writes: int | None = EQUAL_WRITES,
+    text_field: str | None = None,
 ) -> Callable[[Callable[[Run[S]], Coroutine[Any, Any, Done[R] | Idle | None]]], Agent[S, R]]:
     """Make an agent of one turn of your loop: `async def step(run: Run[S]) -> Done[R] | Idle | None`."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -231,6 +285,8 @@ def agent(
             max_frames=max_frames,
             frame_expiry=frame_expiry,
             max_held_tokens=max_held_tokens,
+            equal_writes=equal_writes,
+            text_field=text_field or "",
         )
 
     return decorate
