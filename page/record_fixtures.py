@@ -90,13 +90,20 @@ async def first(run: Run[State]) -> None:
 
 @three.stage("Talk")
 async def second(run: Run[State]) -> None:
-    run.state.n = await run.call(talk(2))
+    run.state.n = await run.call(talk(2), title=run.instruction)
 
 
 @three.stage("Put")
 async def third(run: Run[State]) -> None:
-    await run.call(put(3))
+    await run.call(put(3), title=run.instruction)
     await run.call(slow_put(4))
+
+
+@agent("deaf")
+async def deaf(run: Run[State]) -> Done[int] | None:
+    """Reads no redirect."""
+    run.state.n = await run.call(talk(run.step) if run.step == 0 else slow_put(run.step))
+    return Done(run.state.n) if run.step == 2 else None
 
 
 @agent("sender")
@@ -181,6 +188,33 @@ async def redirected(run: Handle[Any]) -> None:
     await run.redirect("Talk about ships", by="ada")
     await until(run, lambda view: any(i.was for i in view.plan))
     await run.redirect("Put it on the shelf", when="next", by="bob")
+    await done(run)
+
+
+async def not_read(run: Handle[Any]) -> None:
+    await until(run, at("talk"))
+    await run.redirect("Talk about ships", by="ada")
+    door("talk").set()
+    await until(run, lambda view: any(need.kind == "unread" for need in view.needs))
+    await until(run, at("slow_put"))
+
+
+async def not_read_to_the_end(run: Handle[Any]) -> None:
+    await not_read(run)
+    await done(run)
+
+
+async def sent_again(run: Handle[Any]) -> None:
+    await not_read(run)
+    (need,) = (await run.view()).needs
+    await run.resend(need.id, by="bob")
+    await done(run)
+
+
+async def dropped(run: Handle[Any]) -> None:
+    await not_read(run)
+    (need,) = (await run.view()).needs
+    await run.drop(need.id, by="bob", reason="too late for it")
     await done(run)
 
 
@@ -276,6 +310,10 @@ STORIES: dict[str, tuple[Any, Callable[[Handle[Any]], Awaitable[None]]]] = {
     "done": (three, done),
     "paused_and_resumed": (three, paused_and_resumed),
     "redirected": (three, redirected),
+    "not_read": (deaf, not_read),
+    "not_read_to_the_end": (deaf, not_read_to_the_end),
+    "sent_again": (deaf, sent_again),
+    "dropped": (deaf, dropped),
     "cancelled": (three, cancelled),
     "finished_slowly": (three, finished_slowly),
     "taken_back": (three, taken_back),

@@ -61,7 +61,7 @@ button:focus-visible, textarea:focus-visible { outline: 3px solid var(--_accent)
 .below { grid-column: 1 / -1; display: grid; gap: 6px; order: var(--standfast-below-order, 0); }
 .below:not(:has(> :not([hidden]))) { display: none; }
 .note { margin: 0; font-size: 13px; color: var(--_muted); display: flex; flex-wrap: wrap; gap: 4px 8px; align-items: baseline; }
-.note[data-tone="no"] { color: var(--_danger); }
+.note[data-tone="no"], .note.unread, .note.unread b { color: var(--_danger); }
 .note b { color: var(--_fg); font-weight: 600; }
 .note del { color: var(--_muted); } .note ins { color: var(--_fg); text-decoration: none; font-weight: 600; }
 .small { padding: 3px 10px; min-height: 28px; background: transparent; border: 1px solid var(--_line); }

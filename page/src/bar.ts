@@ -43,6 +43,7 @@ const TEMPLATE = `
   </div>
   <div class="below">
     <p class="note" id="pending" hidden></p>
+    <p class="note unread" id="unread" role="alert" hidden></p>
     <p class="note" id="diff" hidden></p>
     <p class="note" id="said" hidden></p>
     <form id="composer" hidden>
@@ -139,7 +140,7 @@ export class StandfastBar extends HTMLElement {
   }
 
   private openComposer(from: PlanItem | null, focus: boolean): void {
-    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling" || !this.may("redirect")) return;
+    if (!this.watched || ENDED.includes(this.watched.view.status) || this.watched.view.status === "cancelling" || !this.may("redirect") || (!from && this.takesNoRedirects())) return;
     const form = this.part_("composer");
     const box = this.part_("text") as HTMLTextAreaElement;
     if (!form.hidden && this.from === from) {
@@ -221,7 +222,7 @@ export class StandfastBar extends HTMLElement {
     this.say("", "");
     for (const control of ["pause", "redirect", "cancel", "force"]) this.part_(control).removeAttribute("data-pending");
     this.part_("force").hidden = true;
-    this.part_("pending").hidden = this.part_("diff").hidden = true;
+    this.part_("pending").hidden = this.part_("unread").hidden = this.part_("diff").hidden = true;
     this.kills = "";
     this.asking = null;
     this.announced = "";
@@ -304,7 +305,8 @@ export class StandfastBar extends HTMLElement {
     this.dispatchEvent(new CustomEvent("standfast-answer", { detail: { verb, answer }, bubbles: true, composed: true }));
     if (answer.answer === "accepted") {
       // A redirect has its own line: when it applies, then what it changed.
-      const flying = answer.in_flight?.length ? `still in flight: ${names(answer.in_flight)}` : "";
+      const settled = ENDED.includes(this.watched!.view.status) || this.watched!.view.status === "paused"; // it came before its answer
+      const flying = answer.in_flight?.length && !settled ? `still in flight: ${names(answer.in_flight)}` : "";
       this.say(verb === "redirect" ? "" : [answer.note, flying].filter(Boolean).join(" · "), "");
     } else if (answer.answer === "too_late") {
       this.say(`Too late to ${verb.replace("_", " ")}: already ${answer.status}.`, "no");
@@ -414,10 +416,14 @@ export class StandfastBar extends HTMLElement {
   private mail(): void {
     const view = this.watched!.view;
     const redirects = view.mail.filter((m) => m.kind === "redirect");
-    const pending = redirects.filter((m) => m.status === "pending" && !view.plan.some((i) => i.was && i.title === m.text && i.status === "running"));
+    const pending = redirects.filter((m) => m.status === "pending" && m.fate !== "not_read" && !view.plan.some((i) => i.was && i.title === m.text && i.status === "running"));
     const note = this.part_("pending");
     note.hidden = !pending.length;
-    note.replaceChildren(...pending.flatMap((m) => [bold("Redirect pending"), `“${m.text}” · ${redirectWaits(m)}`]));
+    note.replaceChildren(...pending.flatMap((m) => [bold(m.fate === "read" ? "Redirect read" : "Redirect pending"), `“${m.text}” · ${redirectWaits(m)}`]));
+    const missed = redirects.filter((m) => m.fate === "not_read");
+    const unread = this.part_("unread");
+    unread.hidden = !missed.length;
+    unread.replaceChildren(...missed.flatMap((m) => [bold("Redirect not read"), `“${m.text}” · ${m.disposition.replace(/^not read: /, "")}${ENDED.includes(view.status) ? ": fork the run to have it done" : ""}`]));
     const diff = this.part_("diff");
     const item = view.plan.findLast((i) => i.was && i.was !== i.title && (i.step === null || i.step >= view.step - 1));
     const read = redirects.findLast((m) => m.status === "consumed" && m.step !== null && m.step >= view.step - 1);
@@ -439,7 +445,7 @@ export class StandfastBar extends HTMLElement {
   }
 
   private takesNoRedirects(): boolean {
-    return this.given?.agents.find((a) => a.name === this.watched?.view.agent)?.redirects === false;
+    return !!this.watched?.view.consequences.no_redirect || this.given?.agents.find((a) => a.name === this.watched?.view.agent)?.redirects === false;
   }
 
   private may(right: Right): boolean {

@@ -140,6 +140,16 @@ export class Client extends Subject {
     return new URL(path, this.url().replace(/^ws/, "http")).href;
   }
 
+  /** A run as it was last heard of, whether it is watched or only listed. */
+  viewOf(id: string): RunView | undefined {
+    return this.watched.get(id)?.run.view ?? this.runs.find((r) => r.id === id);
+  }
+
+  /** The server's time as far as it is known: without a connection, that at which it was last heard. */
+  lately(): number {
+    return this.lostAt ?? this.now();
+  }
+
   /** The server's time now, in seconds since the epoch. */
   now(): number {
     return Date.now() / 1000 + this.offset;

@@ -32,7 +32,7 @@ export interface CallInfo {
 }
 
 /** A span that a tripwire has marked; places count characters, not UTF-16 units. */
-export type Trip = Pick<TripwireTripped, "channel" | "kind" | "variant" | "start" | "end" | "action" | "held_back">;
+export type Trip = Pick<TripwireTripped, "channel" | "kind" | "variant" | "start" | "end" | "action" | "held_back" | "open">;
 
 export interface Span {
   kind: "step" | "paused" | "pausing" | "cancelling";
@@ -304,7 +304,7 @@ export function pieces(text: string, marks: Trip[]): { text: string; mark: Trip 
   let at = 0;
   for (const mark of [...marks].sort((a, b) => a.start - b.start)) {
     const from = Math.max(at, Math.min(mark.start, letters.length));
-    const to = Math.max(from, Math.min(mark.end, letters.length));
+    const to = Math.max(from, mark.open ? letters.length : Math.min(mark.end, letters.length)); // it goes on until the record says where it ended
     if (from > at) out.push({ text: letters.slice(at, from).join(""), mark: null });
     if (to > from) out.push({ text: letters.slice(from, to).join(""), mark });
     at = to;

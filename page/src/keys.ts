@@ -29,6 +29,11 @@ export function isField(path: readonly EventTarget[]): boolean {
   return name === "INPUT" || name === "TEXTAREA" || name === "SELECT" || first?.isContentEditable === true;
 }
 
+/** The key that somebody means who types into a field that held another: the last character that came; none if it is emptied. */
+export function keyOf(value: string, data: string | null): string {
+  return [...(data ?? value).trim()].at(-1) ?? "";
+}
+
 /** Give an action another key; the action that had it takes the old one. Empty turns it off. */
 export function rekey(keys: Keys, action: Action, key: string): Keys {
   const next = { ...keys, [action]: key };

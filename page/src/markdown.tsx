@@ -1,11 +1,31 @@
 // Markdown as elements, never as HTML: text of a model can make nothing but text, lists, code and plain links.
-import type { ComponentChildren, VNode } from "preact";
+import { Component, type ComponentChildren, type VNode } from "preact";
+
+const DEEPEST = 8; // quotes in quotes, emphasis in emphasis: what is deeper is text
+const LONGEST = 5_000; // characters of a paragraph that are looked through for emphasis and links
 
 export function Markdown({ text }: { text: string }) {
+  return <PlainIfBroken text={text}><Prose text={text} /></PlainIfBroken>;
+}
+
+function Prose({ text }: { text: string }) {
   return <div class="prose">{blocks(text)}</div>;
 }
 
-export function blocks(text: string): VNode[] {
+/** Whatever a text does to what draws it, the text itself is shown. */
+export class PlainIfBroken extends Component<{ text: string; children: ComponentChildren }, { broken: string | null }> {
+  override state = { broken: null as string | null };
+
+  override componentDidCatch(): void {
+    this.setState({ broken: this.props.text });
+  }
+
+  override render() {
+    return this.state.broken === this.props.text ? <p class="stream">{this.props.text}</p> : this.props.children;
+  }
+}
+
+export function blocks(text: string, depth = 0): VNode[] {
   const lines = text.replace(/\r\n?/g, "\n").split("\n");
   const out: VNode[] = [];
   let i = 0;
@@ -31,7 +51,9 @@ export function blocks(text: string): VNode[] {
     } else if (/^\s*>/.test(line)) {
       const from = i;
       while (i < lines.length && /^\s*>/.test(lines[i]!)) i++;
-      out.push(<blockquote>{blocks(lines.slice(from, i).map((l) => l.replace(/^\s*>\s?/, "")).join("\n"))}</blockquote>);
+      const quoted = lines.slice(from, i);
+      if (depth < DEEPEST) out.push(<blockquote>{blocks(quoted.map((l) => l.replace(/^\s*>\s?/, "")).join("\n"), depth + 1)}</blockquote>);
+      else out.push(<p>{quoted.join("\n")}</p>);
     } else if (!line.trim()) {
       i++;
     } else {
@@ -56,14 +78,15 @@ function list(lines: string[]): VNode {
 
 const INLINE = /(`+)([^`]|[^`].*?[^`])\1(?!`)|\*\*(?=\S)(.+?)\*\*|(?<![\w*])[*_](?=\S)([^*_]+?)[*_](?![\w*])|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>()]+[^\s<>().,;:!?])/gs;
 
-export function inline(text: string): ComponentChildren[] {
+export function inline(text: string, depth = 0): ComponentChildren[] {
+  if (depth > DEEPEST || text.length > LONGEST) return [text];
   const out: ComponentChildren[] = [];
   let at = 0;
   for (const m of text.matchAll(INLINE)) {
     if (m.index > at) out.push(text.slice(at, m.index));
     if (m[1]) out.push(<code>{m[2]}</code>);
-    else if (m[3]) out.push(<strong>{inline(m[3])}</strong>);
-    else if (m[4]) out.push(<em>{inline(m[4])}</em>);
+    else if (m[3]) out.push(<strong>{inline(m[3], depth + 1)}</strong>);
+    else if (m[4]) out.push(<em>{inline(m[4], depth + 1)}</em>);
     else if (m[5]) out.push(link(m[6]!, m[5]));
     else out.push(link(m[7]!, m[7]!));
     at = m.index + m[0].length;

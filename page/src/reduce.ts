@@ -1,6 +1,7 @@
 // The view after an event: pure, typed, the same in every client. What no event tells (what a
 // run waits for, its driver, its budget after a resume, what the controls would do) comes with the
 // server's own views.
+import { byWords, nameWords } from "./names";
 import type { CallRef, Event, Json, JsonValue, MailView, Need, PlanItem, RunView } from "./types.gen";
 
 export type Status = RunView["status"];
@@ -8,6 +9,8 @@ export type Hold = RunView["holds"][number];
 
 export const ENDED: readonly Status[] = ["cancelled", "done", "failed"];
 export const IN_TRANSIT: readonly Status[] = ["pausing", "cancelling"];
+
+const ENDED_UNREAD = "ended without reading it";
 
 export function hasEnded(view: RunView): boolean {
   return ENDED.includes(view.status);
@@ -21,12 +24,12 @@ export function emptyView(id: string): RunView {
     budget: { steps: null, calls: null, tokens: null, cost: null, seconds: null, repeats: null, then: null },
     spent: { steps: 0, calls: 0, input_tokens: 0, output_tokens: 0, cost: 0, seconds: 0 },
     frames: [], held_tokens: 0, mail: [], needs: [], in_flight: [], labels: {}, parent: null, changed: "", error: "",
-    traceback: "", driver: "", taken_by: "", consequences: UNTOLD,
+    traceback: "", driver: "", taken_by: "", taken_route: "", taken_token: "", not_read: [], child_needs: {}, consequences: UNTOLD,
   };
 }
 
 /** What the controls would do after a change of state is for the server to say. */
-const UNTOLD: RunView["consequences"] = { pause: "", redirect: "", cancel: "" };
+const UNTOLD: RunView["consequences"] = { pause: "", redirect: "", cancel: "", no_redirect: "" };
 
 /** Elapsed and paused time of a run at `now`, both in seconds. */
 export function times(view: RunView, now: number): { elapsed: number; paused: number } {
@@ -65,7 +68,7 @@ function change(view: RunView, event: Event): Partial<RunView> {
     case "pause_asked":
       return { status: event.status, holds: event.status === "paused" ? withHold(view.holds, "user") : view.holds };
     case "run_halted":
-      return { status: event.status, holds: withHold(view.holds, "halted"), ...(event.status === "paused" ? { waiting_for: `halted: ${event.reason} (by ${event.by ?? "somebody"})` } : {}) };
+      return { status: event.status, holds: withHold(view.holds, "halted"), ...(event.status === "paused" ? { waiting_for: `halted: ${event.reason} (${byWords(event.by, event.by_token, "somebody")})` } : {}) };
     case "run_lifted":
       return { holds: event.holds as Hold[] };
     case "run_paused":
@@ -126,9 +129,17 @@ function change(view: RunView, event: Event): Partial<RunView> {
     case "mail_received":
       return { mail: [...view.mail.filter((m) => m.id !== event.mail), mail(event)], attempt: interrupts(view, event) };
     case "mail_consumed":
-      return { mail: settledMail(view.mail, event.mail, { status: "consumed", step: event.step, disposition: "consumed" }) };
+      return withMail(view, event.mail, { status: "consumed", step: event.step, fate: "applied", disposition: `read at step ${event.step}, applied` });
+    case "mail_not_read": {
+      const words = `not read: ${event.item ? `“${event.item}” (step ${event.step})` : `step ${event.step}`} ${ENDED_UNREAD}`;
+      const next = withMail(view, event.mail, { step: event.step, fate: "not_read", disposition: words });
+      const letter = next.mail?.find((m) => m.id === event.mail);
+      return letter ? { ...next, needs: addNeed(view.needs, unread(letter, event.at)) } : next;
+    }
+    case "mail_resent":
+      return withMail(view, event.mail, { when: "next", step: null, fate: "sent", disposition: event.disposition });
     case "mail_returned":
-      return { mail: settledMail(view.mail, event.mail, { status: "returned", reason: event.reason, disposition: "returned" }) };
+      return withMail(view, event.mail, { status: "returned", reason: event.reason, ...returned(view.mail.find((m) => m.id === event.mail), event.reason) });
     case "frame_opened":
       return { frames: [...view.frames, frame(event)] };
     case "frame_advanced":
@@ -142,11 +153,11 @@ function change(view: RunView, event: Event): Partial<RunView> {
       return { frames: view.frames.filter((f) => f["id"] !== event.frame) };
     case "taken_over":
       return {
-        status: event.status, taken_by: event.by || "somebody",
+        status: event.status, taken_by: event.by || "somebody", taken_route: event.route, taken_token: event.by_token,
         holds: event.status === "paused" ? withHold(view.holds, "taken") : view.holds,
       };
     case "handed_back":
-      return { taken_by: "", holds: view.holds.filter((h) => h !== "taken") };
+      return { taken_by: "", taken_route: "", taken_token: "", holds: view.holds.filter((h) => h !== "taken") };
     case "state_edited":
       return { changed: [view.changed, event.changed].filter(Boolean).join("; ") };
     case "rewind_asked":
@@ -160,13 +171,13 @@ function change(view: RunView, event: Event): Partial<RunView> {
 
 function ended(view: RunView): Partial<RunView> {
   return {
-    holds: [], in_flight: [], frames: [], waiting_for: "", driver: "", taken_by: "",
-    needs: view.needs.filter((n) => n.kind === "doubt"),
+    holds: [], in_flight: [], frames: [], waiting_for: "", driver: "", taken_by: "", taken_route: "", taken_token: "",
+    needs: view.needs.filter((n) => n.kind === "doubt"), not_read: notRead(view.mail, true), child_needs: {},
   };
 }
 
 function released(view: RunView): Partial<RunView> {
-  return { holds: [], waiting_for: "", needs: view.needs.filter((n) => n.kind === "approval" || n.kind === "question") };
+  return { holds: [], waiting_for: "", needs: view.needs.filter((n) => n.kind === "approval" || n.kind === "question" || n.kind === "unread") };
 }
 
 function settle(view: RunView, call: string, hold: Hold, ...kinds: Need["kind"][]): Partial<RunView> {
@@ -217,12 +228,38 @@ function asked(event: Extract<Event, { type: "asked" }>): Need {
 function mail(event: Extract<Event, { type: "mail_received" }>): MailView {
   return {
     id: event.mail, kind: event.kind, text: event.text, when: event.when, by: event.by, at: event.at, status: "pending",
-    step: null, reason: "", disposition: event.disposition,
+    step: null, reason: "", disposition: event.disposition, fate: "sent", route: event.route, by_token: event.by_token,
   };
 }
 
-function settledMail(mail: MailView[], id: string, now: Partial<MailView>): MailView[] {
-  return mail.map((m) => (m.id === id ? { ...m, ...now } : m));
+/** What has become of a piece of mail; whether it still needs somebody, and the lines about what nobody has read, follow. */
+function withMail(view: RunView, id: string, now: Partial<MailView>): Partial<RunView> {
+  const mail = view.mail.map((m) => (m.id === id ? { ...m, ...now } : m));
+  return { mail, needs: view.needs.filter((n) => n.id !== id), not_read: notRead(mail, hasEnded(view)) };
+}
+
+function notRead(mail: MailView[], over: boolean): string[] {
+  return mail.filter((m) => m.fate === "not_read").map((m) => `redirect ${quoted(m)} ${m.disposition}${over ? "; fork the run to have it done" : ""}`);
+}
+
+/** A redirect that no step has read before the run ended is not read, whoever ended it; one that a person dropped is returned. */
+function returned(mail: MailView | undefined, reason: string): Partial<MailView> {
+  if (mail?.kind !== "redirect" || reason.startsWith("dropped by ")) return { fate: "returned", step: null, disposition: `returned: ${reason}` };
+  if (mail.fate === "not_read") return {};
+  return reason === ENDED_UNREAD ? { fate: "not_read", disposition: `not read: the run ${ENDED_UNREAD}` } : { fate: "returned", disposition: `returned: ${reason}` };
+}
+
+function unread(mail: MailView, since: number): Need {
+  const choices: JsonValue[] = [
+    { verb: "resend", args: { mail: mail.id }, label: "send it again, to the next step" },
+    { verb: "drop", args: { mail: mail.id }, label: "drop it" },
+  ];
+  return { id: mail.id, kind: "unread", text: `${quoted(mail)} ${mail.disposition}`, call: null, since, choices, about: "" };
+}
+
+function quoted(mail: MailView): string {
+  const text = mail.text.split(/\s+/).filter(Boolean).join(" ");
+  return `“${text.length <= 80 ? text : `${text.slice(0, 79)}…`}”${mail.by ? ` from ${nameWords(mail.by, mail.by_token)}` : ""}`;
 }
 
 function frame(event: Extract<Event, { type: "frame_opened" }>): Json {

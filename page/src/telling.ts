@@ -1,4 +1,5 @@
 // The record in words: what happened, who did it, and whether a person had a hand in it.
+import { nameWords } from "./names";
 import type { Event } from "./types.gen";
 import { TRIGGER_WORDS, duration, names, whyPaused, type Trigger } from "./words";
 import type { Hold } from "./reduce";
@@ -6,6 +7,7 @@ import type { Hold } from "./reduce";
 export interface Told {
   text: string;
   by: string | null;
+  token: string; // that a server was shown for it; empty: `by` is what they called themselves
   person: boolean;
   call?: string;
 }
@@ -15,8 +17,8 @@ const withIts = (trigger: Trigger) => (trigger === "api" ? "" : ` (by ${TRIGGER_
 const because = (reason: string) => (reason ? `: ${reason}` : "");
 
 export function tell(event: Event): Told {
-  const it = (text: string, call?: string): Told => ({ text, by: null, person: false, ...(call ? { call } : {}) });
-  const someone = (by: string | null, text: string, call?: string): Told => ({ ...it(text, call), by, person: true });
+  const it = (text: string, call?: string): Told => ({ text, by: null, token: "", person: false, ...(call ? { call } : {}) });
+  const someone = (by: string | null, text: string, call?: string): Told => ({ ...it(text, call), by, token: "by_token" in event ? event.by_token : "", person: true });
   switch (event.type) {
     case "run_started":
       return someone(event.by, `started ${event.agent}${event.forked_from ? `, forked from ${event.forked_from}` : ""}${because(event.reason)}`);
@@ -101,7 +103,11 @@ export function tell(event: Event): Told {
     case "mail_received":
       return someone(event.by, `${event.kind === "redirect" ? "redirected" : event.kind === "message" ? "wrote" : "ordered"}: “${short(event.text)}” (${event.disposition})`);
     case "mail_consumed":
-      return it(`mail read at step ${event.step}`);
+      return it(`mail read at step ${event.step}, applied`);
+    case "mail_not_read":
+      return it(`redirect not read: ${event.item ? `“${event.item}” (step ${event.step})` : `step ${event.step}`} ended without reading it`);
+    case "mail_resent":
+      return someone(event.by, `sent a redirect again that was not read (${event.disposition})`);
     case "mail_returned":
       return it(`mail returned: ${event.reason}`);
     case "frame_opened":
@@ -175,13 +181,15 @@ export function announcement(event: Event): string {
     case "call_in_doubt":
       return `${event.tool} is in doubt`;
     case "taken_over":
-      return `${event.by || "Somebody"} has taken the run over`;
+      return `${nameWords(event.by, event.by_token, "Somebody")} has taken the run over`;
     case "handed_back":
       return "Handed back";
     case "frame_returned":
       return event.text;
     case "mail_consumed":
       return "Your message was read";
+    case "mail_not_read":
+      return "A redirect was not read";
     default:
       return "";
   }

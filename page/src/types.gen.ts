@@ -17,6 +17,7 @@ export interface Answered {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "answered";
   call: string;
   answer: "approved" | "denied" | "answered" | "withdrawn" | "timed_out";
@@ -113,6 +114,7 @@ export interface CallResolved {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "call_resolved";
   call: string;
   decision: "happened" | "not_happened" | "check_again";
@@ -152,7 +154,9 @@ export interface CancelAsked {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   asked: Moment | null;
+  accepted: Moment | null;
   uptime: number | null;
   boot: string | null;
   type: "cancel_asked";
@@ -211,6 +215,7 @@ export interface Consequences {
   pause: string;
   redirect: string;
   cancel: string;
+  no_redirect: string;
 }
 
 /** A provider's stream that was open when the stop came; `characters` as they came, those held back too. */
@@ -250,6 +255,7 @@ export interface Forked {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "forked";
   at_step: number;
   fork: string;
@@ -261,6 +267,7 @@ export interface FrameAbandoned {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "frame_abandoned";
   frame: string;
   goal: string;
@@ -346,6 +353,8 @@ export interface Halt {
   in_flight: (CallRef)[];
   unreadable: (string)[];
   note: string;
+  route: string;
+  by_token: string;
 }
 
 /** Text that clients were handed, once however many they are; what each had of it is a span of it. */
@@ -363,6 +372,7 @@ export interface HandedBack {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "handed_back";
   by: string | null;
   note: string;
@@ -384,6 +394,7 @@ export interface InFlight {
   tokens: number;
   estimated: boolean;
   last_byte_at: number | null;
+  threads: "finished" | "failed" | null;
 }
 
 /** A body ended after its run had gone on without it; kept out of the run. */
@@ -416,11 +427,23 @@ export interface MailConsumed {
   step: number;
 }
 
+/** A step that was to read a redirect has ended without doing so; it is still there. */
+export interface MailNotRead {
+  seq: number;
+  at: number;
+  run: string;
+  type: "mail_not_read";
+  mail: string;
+  step: number;
+  item: string;
+}
+
 export interface MailReceived {
   seq: number;
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "mail_received";
   mail: string;
   kind: "redirect" | "message" | "order";
@@ -429,6 +452,20 @@ export interface MailReceived {
   by: string | null;
   disposition: string;
   data: JsonValue;
+}
+
+/** A redirect that was not read is sent again, to the next step. */
+export interface MailResent {
+  seq: number;
+  at: number;
+  run: string;
+  route: string;
+  by_token: string;
+  type: "mail_resent";
+  mail: string;
+  by: string | null;
+  disposition: string;
+  reason: string;
 }
 
 export interface MailReturned {
@@ -452,6 +489,9 @@ export interface MailView {
   step: number | null;
   reason: string;
   disposition: string;
+  fate: "sent" | "read" | "applied" | "not_read" | "returned";
+  route: string;
+  by_token: string;
 }
 
 /** A place in what a run says that somebody found suspicious: `offset` characters of the call's text. */
@@ -465,6 +505,7 @@ export interface Marked {
   call: string | null;
   offset: number;
   by: string | null;
+  by_token: string;
   reason: string;
 }
 
@@ -478,7 +519,7 @@ export interface Moment {
 /** Something only a person can settle. `choices` can be sent back as they are. */
 export interface Need {
   id: string;
-  kind: "approval" | "question" | "doubt" | "stale" | "budget" | "error" | "diverged" | "tripwire";
+  kind: "approval" | "question" | "doubt" | "stale" | "budget" | "error" | "diverged" | "tripwire" | "unread";
   text: string;
   call: string | null;
   since: number;
@@ -500,6 +541,8 @@ export interface OutputSuspected {
   seq: number;
   at: number;
   run: string;
+  route: string;
+  by_token: string;
   type: "output_suspected";
   by: string | null;
   reason: string;
@@ -513,7 +556,9 @@ export interface PauseAsked {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   asked: Moment | null;
+  accepted: Moment | null;
   uptime: number | null;
   boot: string | null;
   type: "pause_asked";
@@ -530,6 +575,7 @@ export interface PersonActed {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "person_acted";
   order: string;
   by: string | null;
@@ -558,6 +604,7 @@ export interface PlanItem {
   status: "queued" | "running" | "done" | "dropped";
   step: number | null;
   was: string;
+  redirects: boolean;
 }
 
 /** What had been handed to one client's connection when the stop had settled; nobody knows what was seen of it. */
@@ -601,6 +648,9 @@ export interface Receipt {
   marks: (Mark)[];
   undo: "step" | "all" | "none" | null;
   soft: boolean;
+  not_read: (string)[];
+  route: string;
+  by_token: string;
 }
 
 /** A piece of text that a client was handed; `StopRecord.text_of` gives it. */
@@ -645,6 +695,7 @@ export interface ResumeAsked {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "resume_asked";
   by: string | null;
   reason: string;
@@ -659,7 +710,9 @@ export interface RewindAsked {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   asked: Moment | null;
+  accepted: Moment | null;
   uptime: number | null;
   boot: string | null;
   type: "rewind_asked";
@@ -734,7 +787,9 @@ export interface RunHalted {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   asked: Moment | null;
+  accepted: Moment | null;
   uptime: number | null;
   boot: string | null;
   type: "run_halted";
@@ -750,6 +805,8 @@ export interface RunLifted {
   seq: number;
   at: number;
   run: string;
+  route: string;
+  by_token: string;
   type: "run_lifted";
   halt: string;
   by: string | null;
@@ -797,6 +854,7 @@ export interface RunStarted {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "run_started";
   agent: string;
   by: string | null;
@@ -827,6 +885,8 @@ export interface RunView {
   frames: ({ [key: string]: JsonValue })[];
   held_tokens: number;
   taken_by: string;
+  taken_route: string;
+  taken_token: string;
   mail: (MailView)[];
   needs: (Need)[];
   in_flight: (CallRef)[];
@@ -836,6 +896,8 @@ export interface RunView {
   error: string;
   traceback: string;
   driver: string;
+  not_read: (string)[];
+  child_needs: { [key: string]: string };
   consequences: Consequences;
 }
 
@@ -877,6 +939,7 @@ export interface StateEdited {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "state_edited";
   by: string | null;
   reason: string;
@@ -923,6 +986,7 @@ export interface StopRecord {
   by: string | null;
   reason: string;
   route: string;
+  by_token: string;
   asked: Moment;
   accepted: Moment;
   settled: Moment | null;
@@ -959,7 +1023,9 @@ export interface TakenOver {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   asked: Moment | null;
+  accepted: Moment | null;
   uptime: number | null;
   boot: string | null;
   type: "taken_over";
@@ -1109,6 +1175,7 @@ export interface VerbNoted {
   at: number;
   run: string;
   route: string;
+  by_token: string;
   type: "verb_noted";
   verb: string;
   by: string | null;
@@ -1128,6 +1195,6 @@ export interface Withheld {
   why: "tripwire" | "not_handed_over";
 }
 
-export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | TripwireTripped | TripwireExcused | StreamEnded | ClientsReached | Asked | Answered | MailReceived | MailConsumed | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
+export type Event = RunStarted | RunClaimed | RunReleased | DriverFenced | PauseAsked | RunHalted | RunLifted | RunPaused | ResumeAsked | RunQueued | CancelAsked | OutputSuspected | RunCancelled | RunDone | RunFailed | StepFinished | StepSetBack | StepFailed | Noted | Emitted | PlanChanged | LeftBehind | CallStarted | CallFinished | CallFailed | CallCut | CallInDoubt | CallResolved | LateResult | UsageCounted | CallProgress | CallWaits | TextFlushed | TripwireTripped | TripwireExcused | StreamEnded | ClientsReached | Asked | Answered | MailReceived | MailConsumed | MailNotRead | MailResent | MailReturned | FrameOpened | FrameAdvanced | FrameHeld | FrameReturned | FrameFinished | FrameAbandoned | Replied | TakenOver | PersonActed | HandedBack | StateEdited | RewindAsked | Rewound | Forked | VerbNoted | UndoEnded;
 
 export type EventType = Event["type"];

@@ -39,6 +39,8 @@ export interface TokenInfo {
   by: string | null;
   expires: number | null;
   revoked: number | null;
+  /** May this actor revoke it? */
+  revocable?: boolean;
 }
 
 export interface Problem {
@@ -64,7 +66,7 @@ export interface Filter {
 }
 
 export type Verb =
-  | "start" | "fork" | "pause" | "resume" | "step_once" | "redirect" | "message" | "cancel" | "edit" | "resolve" | "approve"
+  | "start" | "fork" | "pause" | "resume" | "step_once" | "redirect" | "message" | "resend" | "drop" | "cancel" | "edit" | "resolve" | "approve"
   | "deny" | "answer" | "abandon" | "return_to" | "rewind" | "take_over" | "hand_back" | "perform" | "force";
 
 /** What somebody's hand was on: recorded by the verbs that stop something. */

@@ -46,6 +46,11 @@ export function whyPaused(holds: readonly Hold[]): string {
   return holds.map((h) => HOLD_WORDS[h] ?? String(h).replace(/_/g, " ")).join(", ");
 }
 
+/** Is it about a child run that has left a redirect unread? */
+export function isUnread(childNeeds: string): boolean {
+  return childNeeds.includes("a redirect was not read");
+}
+
 export function names(calls: readonly CallRef[]): string {
   return [...new Set(calls.map((c) => c.title || c.tool))].join(", ");
 }

@@ -90,6 +90,19 @@ test("a lost connection comes back by itself, and no event is lost or doubled", 
   expect(run.history.entries.map((e) => e.seq)).toEqual([1, 2, 3, 4]);
 });
 
+test("while nothing is heard, time stands still for what is drawn of a run", async () => {
+  const { client, socket } = opened();
+  socket.hello();
+  const before = client.lately();
+  socket.drop();
+  await vi.advanceTimersByTimeAsync(1500);
+  const lost = client.lately();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(client.lately()).toBe(lost);
+  expect(client.now() - lost).toBeGreaterThan(30);
+  expect(lost).toBeGreaterThanOrEqual(before);
+});
+
 test("a verb without an answer is asked again, under the same request id", async () => {
   const { client, socket } = opened();
   socket.hello();

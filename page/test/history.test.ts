@@ -43,11 +43,11 @@ test("text that was live when a call was cut, and never flushed, is not kept as 
 test("pauses are spans of time, and end when the run goes on", () => {
   const history = new History();
   const events: Event[] = [
-    { ...base, type: "run_started", seq: 1, at: 10, agent: "a", route: "", by: null, reason: "", labels: {}, parent: null, forked_from: null, status: "queued" },
+    { ...base, type: "run_started", seq: 1, at: 10, agent: "a", route: "", by_token: "", by: null, reason: "", labels: {}, parent: null, forked_from: null, status: "queued" },
     { ...base, type: "run_claimed", seq: 2, at: 11, driver: "d", fence: 1, step: 0, attempt: 1, taken_from: null, status: "running" },
-    { ...base, type: "pause_asked", asked: null, uptime: null, boot: null, seq: 3, at: 12, route: "", by: "ada", reason: "", trigger: "button", in_flight: [], status: "pausing" },
+    { ...base, type: "pause_asked", asked: null, accepted: null, uptime: null, boot: null, seq: 3, at: 12, route: "", by_token: "", by: "ada", reason: "", trigger: "button", in_flight: [], status: "pausing" },
     { ...base, type: "run_paused", uptime: null, boot: null, seq: 4, at: 14, holds: ["user"], text: "", residue: [], status: "paused" },
-    { ...base, type: "resume_asked", seq: 5, at: 20, route: "", by: "ada", reason: "", note: null, changed: "", cleared: [], status: "queued" },
+    { ...base, type: "resume_asked", seq: 5, at: 20, route: "", by_token: "", by: "ada", reason: "", note: null, changed: "", cleared: [], status: "queued" },
   ];
   for (const event of events) history.add(event);
   expect(history.spans.map((s) => [s.kind, s.from, s.to])).toEqual([["step", 11, 14], ["pausing", 12, 14], ["paused", 14, 20]]);
@@ -90,8 +90,18 @@ test("R33: what a tripwire marks is told once, as far as it went, and is gone wh
   expect(call.trips).toEqual([]);
 });
 
+test("R33: a leak that goes on is marked as far as it has got, not as far as it was noticed", () => {
+  const history = new History();
+  history.add(flushed(1, 0, "I was told: the secret and all the rest"));
+  history.add(tripped(2, 12, 18, true));
+  const call = history.calls.get("c")!;
+  expect(pieces(call.text, call.trips).map((p) => p.text)).toEqual(["I was told: ", "the secret and all the rest"]);
+  history.add(flushed(3, 39, " of it"));
+  expect(pieces(call.text, call.trips).map((p) => p.text)).toEqual(["I was told: ", "the secret and all the rest of it"]);
+});
+
 test("R33: marks count characters, and one that was held back stands beyond the text", () => {
-  const mark = { channel: "text", kind: "directive", variant: "plain", start: 2, end: 9, action: "pause", held_back: 4 } as const;
+  const mark = { channel: "text", kind: "directive", variant: "plain", start: 2, end: 9, action: "pause", held_back: 4, open: false } as const;
   expect(pieces("😀 abc", [mark]).map((p) => p.text)).toEqual(["😀 ", "abc"]);
   expect(pieces("😀", [mark]).map((p) => p.text)).toEqual(["😀"]);
 });
@@ -101,7 +111,7 @@ test("a question that was answered, withdrawn or refused is no longer open: its 
     const history = new History();
     history.add({ ...base, type: "asked", seq: 1, at: 10, call: "ask-1", kind: "question", text: "which?", options: null, args: {} } as unknown as Event);
     expect(history.calls.get("ask-1")!.endedAt).toBeNull();
-    history.add({ ...base, type: "answered", route: "", seq: 2, at: 14, call: "ask-1", answer, by: "ada", value: "tea", reason: "" });
+    history.add({ ...base, type: "answered", route: "", by_token: "", seq: 2, at: 14, call: "ask-1", answer, by: "ada", value: "tea", reason: "" });
     expect([history.calls.get("ask-1")!.endedAt, history.calls.get("ask-1")!.state]).toEqual([14, state]);
   }
 });
@@ -109,7 +119,7 @@ test("a question that was answered, withdrawn or refused is no longer open: its 
 test("an approved call goes on when it begins", () => {
   const history = new History();
   history.add({ ...base, type: "asked", seq: 1, at: 10, call: "pay-1", kind: "approval", text: "", options: null, args: {} } as unknown as Event);
-  history.add({ ...base, type: "answered", route: "", seq: 2, at: 14, call: "pay-1", answer: "approved", by: "ada", value: null, reason: "" });
+  history.add({ ...base, type: "answered", route: "", by_token: "", seq: 2, at: 14, call: "pay-1", answer: "approved", by: "ada", value: null, reason: "" });
   history.add({ ...base, type: "call_started", seq: 3, at: 15, call: "pay-1", tool: "pay", effect: "write", title: "", why: "", args: {}, attempt: 1 } as unknown as Event);
   expect([history.calls.get("pay-1")!.endedAt, history.calls.get("pay-1")!.startedAt]).toEqual([null, 15]);
 });

@@ -2,14 +2,18 @@
 import { describe, expect, test } from "vitest";
 import { Drafts } from "../src/drafts";
 import { filterOf } from "../src/filter";
-import { DEFAULT_KEYS, Twice, actionOf, isField, rekey } from "../src/keys";
-import { blocks, inline } from "../src/markdown";
+import { DEFAULT_KEYS, Twice, actionOf, isField, keyOf, rekey } from "../src/keys";
+import { PlainIfBroken, blocks, inline } from "../src/markdown";
 import { mergePatch } from "../src/patch";
 import { emptyView } from "../src/reduce";
 import { faultOf, fieldsOf, read } from "../src/schema";
 import { parseRoute } from "../src/routes";
 import { announcement, tell } from "../src/telling";
-import type { CallRef, Event, Json, JsonValue, RunView } from "../src/types.gen";
+import names from "./names.json";
+import positions from "./plan_positions.json";
+import { byWords, nameWords } from "../src/names";
+import { filled } from "../src/app/safe";
+import type { CallRef, Choice, Event, Json, JsonValue, PlanItem, RunView } from "../src/types.gen";
 import { STATE_SHAPES, STATE_WORDS, clock, doing, meter, outcomeWords, planPosition, redirectWaits, unsentWords } from "../src/words";
 
 const view = (part: Partial<RunView>): RunView => ({ ...emptyView("run-1"), ...part });
@@ -22,7 +26,7 @@ describe("words that fit the live state", () => {
   });
 
   test("while a message is answered, that is what it does, and no item of the plan that is only queued", () => {
-    const plan = [{ id: "a", title: "Group them", status: "queued" as const, step: null, was: "" }];
+    const plan = [{ id: "a", title: "Group them", status: "queued" as const, step: null, was: "", redirects: true }];
     const frames = [{ goal: "Sort", status: "held", mail: null }, { goal: "How far are you?", status: "active", mail: "mail-1" }];
     expect(doing(view({ status: "running", plan, frames, in_flight: [call("model", "read")] }))).toBe("answers “How far are you?” · model");
     expect(doing(view({ status: "running", plan }))).toBe("");
@@ -38,14 +42,24 @@ describe("words that fit the live state", () => {
   });
 
   test("a redirect says when it applies, and what waits for the connection says so", () => {
-    const mail = { id: "m", kind: "redirect" as const, text: "t", when: "now", by: null, at: 0, status: "pending" as const, step: null, reason: "" };
+    const mail = { id: "m", kind: "redirect" as const, text: "t", when: "now", by: null, at: 0, status: "pending" as const, step: null, reason: "", fate: "sent" as const, route: "", by_token: "" };
     expect(redirectWaits({ ...mail, disposition: "now" })).toBe("now: the step is taken again with it");
     expect(redirectWaits({ ...mail, disposition: "from step 3" })).toBe("from step 3");
     expect(unsentWords("step_once")).toContain("Step once: no connection");
   });
 
+  test.each(names)("names are called claimed as on the command line: $what", (one) => {
+    expect(byWords(one.by, one.by_token)).toBe(one.by_words);
+    expect(nameWords(one.by, one.by_token)).toBe(one.name_words);
+  });
+
+  test.each(positions)("the plan's place is counted as on the command line: $what", ({ status, plan, position }) => {
+    const items = (plan as PlanItem["status"][]).map((s, n) => ({ id: `${n}`, title: "", status: s, step: null, was: "", redirects: true }));
+    expect(planPosition(view({ status: status as RunView["status"], plan: items }))).toBe(position);
+  });
+
   test("the plan's place counts the item in progress, and not what was dropped", () => {
-    const item = (status: "done" | "running" | "queued" | "dropped") => ({ id: status, title: "", status, step: null, was: "" });
+    const item = (status: "done" | "running" | "queued" | "dropped") => ({ id: status, title: "", status, step: null, was: "", redirects: true });
     expect(planPosition(view({ status: "running", plan: [item("done"), item("running"), item("dropped"), item("queued")] }))).toBe("2/3");
     expect(planPosition(view({ status: "cancelled", plan: [item("done"), item("running")] }))).toBe("1/2");
     expect(planPosition(view({}))).toBe("");
@@ -63,6 +77,17 @@ describe("words that fit the live state", () => {
   });
 });
 
+test("R33: the filled button is never the one that lets pass what a run was held for", () => {
+  const choice = (verb: string): Choice => ({ verb, args: {}, label: "" });
+  expect(filled("tripwire", ["resume", "redirect", "cancel"].map(choice))).toBe(1);
+  expect(filled("stale", ["resume", "rewind", "cancel"].map(choice))).toBe(1);
+  expect(filled("diverged", ["resume", "rewind", "cancel"].map(choice))).toBe(1);
+  expect(filled("budget", ["resume", "cancel"].map(choice))).toBe(0);
+  expect(filled("tripwire", ["resume", "cancel"].map(choice))).toBe(-1);
+  expect(filled("unread", ["resend", "drop"].map(choice))).toBe(0);
+  expect(filled("unread", ["drop"].map(choice))).toBe(-1);
+});
+
 describe("keys", () => {
   const press = (key: string) => ({ key, ctrlKey: false, altKey: false, metaKey: false });
 
@@ -74,6 +99,14 @@ describe("keys", () => {
     expect(actionOf({ ...press("x"), repeat: true }, DEFAULT_KEYS, false)).toBeNull(); // held down: not pressed again
     expect(isField([{ tagName: "TEXTAREA" } as unknown as EventTarget])).toBe(true);
     expect(isField([{ tagName: "BUTTON" } as unknown as EventTarget])).toBe(false);
+  });
+
+  test("what is typed into a field of one key takes the place of the one it had", () => {
+    expect(keyOf("pq", "q")).toBe("q"); // behind it
+    expect(keyOf("qp", "q")).toBe("q"); // before it
+    expect(keyOf("", null)).toBe(""); // emptied
+    expect(keyOf("q", null)).toBe("q"); // put there by something that does not say what it typed
+    expect(keyOf("p ", " ")).toBe(""); // a space presses buttons
   });
 
   test("cancel wants two presses within a moment", () => {
@@ -211,6 +244,30 @@ describe("Markdown", () => {
     expect(flat(inline("see https://example.com/a."))).toContain('"href":"https://example.com/a"');
   });
 
+  test("however deep the quotes are, a reply is drawn, and soon", () => {
+    const depth = (node: unknown): number => {
+      const inside = (node as { props?: { children?: unknown } } | null)?.props?.children;
+      return inside === undefined ? 0 : 1 + Math.max(0, ...[inside].flat().map(depth));
+    };
+    for (const text of [">".repeat(5000), "> ".repeat(5000) + "x", "**a".repeat(5000), "_a*".repeat(5000), "[".repeat(15_000), "`".repeat(15_001), "*".repeat(15_000)]) {
+      const nodes = blocks(text);
+      expect(nodes.length).toBeGreaterThan(0);
+      expect(Math.max(...nodes.map(depth))).toBeLessThan(30);
+    }
+    expect(flat(blocks(">".repeat(5000) + "the end"))).toContain("the end");
+  });
+
+  test("a text that breaks what draws it is shown as it is, and the next one is drawn again", () => {
+    const boundary = new PlainIfBroken({ text: "odd", children: "drawn" });
+    boundary.props = { text: "odd", children: "drawn" };
+    expect(boundary.render()).toBe("drawn");
+    boundary.setState = (next: unknown) => void Object.assign(boundary.state, next);
+    boundary.componentDidCatch();
+    expect(flat(boundary.render())).toContain('"children":"odd"');
+    boundary.props = { text: "odd and more", children: "drawn" };
+    expect(boundary.render()).toBe("drawn");
+  });
+
   test("an unclosed fence, as streams have them, is code to the end", () => {
     expect(blocks("```\nabc\n- no list").map((n) => n.type)).toEqual(["pre"]);
   });
@@ -249,7 +306,7 @@ test("steps are announced, tokens are not", () => {
 
 test("the record names who did what, also for events it does not know", () => {
   const base = { seq: 1, at: 1, run: "r" };
-  const told = tell({ ...base, type: "cancel_asked", asked: null, uptime: null, boot: null, route: "", by: "ada", reason: "enough", trigger: "key", undo: "step", soft: false, suspicious: false, in_flight: [], status: "cancelling" });
+  const told = tell({ ...base, type: "cancel_asked", asked: null, accepted: null, uptime: null, boot: null, route: "", by_token: "", by: "ada", reason: "enough", trigger: "key", undo: "step", soft: false, suspicious: false, in_flight: [], status: "cancelling" });
   expect([told.by, told.person, told.text]).toEqual(["ada", true, "asked to cancel (undo: step) (by a key): enough"]);
   expect(tell({ ...base, type: "brand_new" } as unknown as Event).text).toBe("brand new");
 });

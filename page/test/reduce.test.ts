@@ -22,9 +22,9 @@ function told(view: RunView) {
     epoch: view.epoch, seq: view.seq, plan: view.plan, labels: view.labels, parent: view.parent,
     in_flight: view.in_flight.map((c) => [c.id, c.tool, c.effect, c.title]),
     spent: [view.spent.steps, view.spent.calls, view.spent.input_tokens, view.spent.output_tokens, view.spent.cost],
-    mail: view.mail.map((m) => [m.id, m.kind, m.text, m.when, m.by, m.status, m.step, m.reason]),
+    mail: view.mail.map((m) => [m.id, m.kind, m.text, m.when, m.by, m.status, m.step, m.reason, m.fate]), not_read: view.not_read,
     frames: view.frames.map((f) => [f["id"], f["goal"], f["status"], f["done"], f["kind"], f["mail"]]),
-    asked: view.needs.filter((n) => ["approval", "question", "doubt"].includes(n.kind)).map((n) => [n.id, n.kind, n.call]),
+    asked: view.needs.filter((n) => ["approval", "question", "doubt", "unread"].includes(n.kind)).map((n) => [n.id, n.kind, n.call]),
     elapsed: ["done", "cancelled", "failed"].includes(view.status) ? Math.round(view.elapsed * 1000) : null,
   };
 }
@@ -75,10 +75,10 @@ test("time goes on while it is live, and counts as paused while it is held", () 
 });
 
 test("what the controls would do is not guessed after a change of state", () => {
-  const consequences = { pause: "holds it here at once", redirect: "rewrites the next step", cancel: "keeps 1 finished step" };
+  const consequences = { pause: "holds it here at once", redirect: "rewrites the next step", cancel: "keeps 1 finished step", no_redirect: "" };
   const view = { ...emptyView("run-1"), status: "running" as const, created_at: 1, consequences };
   const asked = { type: "pause_asked", asked: null, uptime: null, boot: null, seq: 5, at: 3, run: "run-1", by: null, reason: "", in_flight: [], status: "pausing" } as unknown as Event;
-  expect(reduce(view, asked).consequences).toEqual({ pause: "", redirect: "", cancel: "" });
+  expect(reduce(view, asked).consequences).toEqual({ pause: "", redirect: "", cancel: "", no_redirect: "" });
   const noted = { type: "noted", seq: 5, at: 3, run: "run-1", text: "x", attempt: 0 } as unknown as Event;
   expect(reduce(view, noted).consequences).toEqual(consequences);
 });

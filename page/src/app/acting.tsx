@@ -1,6 +1,7 @@
 // More than the bar: one step at a time, back to a step, take over, perform a tool, hand back.
 import { useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
+import { nameWords } from "../names";
 import { ENDED } from "../reduce";
 import { fieldsOf } from "../schema";
 import type { ToolInfo, Verb } from "../wire";
@@ -67,7 +68,7 @@ function Performed({ run }: { run: WatchedRun }) {
 
 /** Who has taken the run over; empty if nobody has. */
 export function takenBy(run: WatchedRun): string {
-  return run.view.taken_by;
+  return run.view.taken_by && nameWords(run.view.taken_by, run.view.taken_token);
 }
 
 function Perform({ run, tools }: { run: WatchedRun; tools: ToolInfo[] }) {

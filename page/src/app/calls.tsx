@@ -45,7 +45,7 @@ function Took({ call }: { call: CallInfo }) {
   void told.value;
   if (!call.startedAt) return null;
   if (call.endedAt === null) void seconds.value;
-  return <span class="muted mono">{duration(Math.max(0, (call.endedAt ?? client.now()) - call.startedAt))}</span>;
+  return <span class="muted mono">{duration(Math.max(0, (call.endedAt ?? client.lately()) - call.startedAt))}</span>;
 }
 
 function CallDetail({ run, call }: { run: WatchedRun; call: CallInfo }) {

@@ -2,6 +2,7 @@
 import { Words } from "./parts";
 import { signal, type Signal } from "@preact/signals";
 import type { Halt, RunView } from "../types.gen";
+import { byWords } from "../names";
 import { client, get, say } from "./state";
 
 export const halts: Signal<readonly Halt[]> = signal([]);
@@ -53,7 +54,7 @@ export function Halts({ run }: { run?: RunView }) {
         <p key={h.id} class="halt">
           <b>Halted: {what(h)}</b>
           <span class="grow"><Words text={h.reason} /></span>
-          <span class="muted">by {h.by || "somebody"} since <time dateTime={new Date(h.at * 1000).toISOString()}>{new Date(h.at * 1000).toLocaleString()}</time>{!run && h.runs > 0 ? `, holds ${h.runs}` : ""}{h.signature === "wrong" ? ", wrongly signed" : ""}</span>
+          <span class="muted"><Words text={byWords(h.by, h.by_token, "somebody")} /> since <time dateTime={new Date(h.at * 1000).toISOString()}>{new Date(h.at * 1000).toLocaleString()}</time>{!run && h.runs > 0 ? `, holds ${h.runs}` : ""}{h.signature === "wrong" ? ", wrongly signed" : ""}</span>
           {operates && <button class="slim" onClick={() => void lift(h)} aria-label={`Lift the halt of ${what(h)}`}>Lift</button>}
         </p>
       ))}

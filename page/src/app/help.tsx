@@ -1,7 +1,7 @@
 // The keys, and how to change them.
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { ACTION_WORDS, DEFAULT_KEYS, rekey, type Action, type Keys } from "../keys";
+import { ACTION_WORDS, DEFAULT_KEYS, keyOf, rekey, type Action, type Keys } from "../keys";
 import { keep, stored } from "./state";
 
 export const keys = signal<Keys>({ ...DEFAULT_KEYS, ...stored<Partial<Keys>>("keys", {}) });
@@ -10,6 +10,13 @@ export const helping = signal(false);
 function change(action: Action, key: string): void {
   keys.value = rekey(keys.value, action, key);
   keep("keys", keys.value);
+}
+
+/** The field holds one key: what is typed takes its place, wherever the caret stands. */
+function typed(action: Action, field: HTMLInputElement, data: string | null | undefined): void {
+  change(action, keyOf(field.value, data ?? null));
+  field.value = keys.value[action];
+  field.select();
 }
 
 export function Help() {
@@ -24,7 +31,7 @@ export function Help() {
       <p class="muted">They work anywhere but in fields. Type another key to change one; leave it empty to turn it off.</p>
       <ul class="keys">
         {(Object.keys(ACTION_WORDS) as Action[]).map((action) => (
-          <li key={action}><label><span>{ACTION_WORDS[action]}</span><input class="mono" maxLength={1} size={2} value={keys.value[action]} onInput={(e) => change(action, e.currentTarget.value)} /></label></li>
+          <li key={action}><label><span>{ACTION_WORDS[action]}</span><input class="mono" size={2} autocomplete="off" value={keys.value[action]} onFocus={(e) => e.currentTarget.select()} onInput={(e) => typed(action, e.currentTarget, (e as InputEvent).data)} /></label></li>
         ))}
       </ul>
       <div class="row">

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ENDED, times, type Status } from "../reduce";
 import type { RunView } from "../types.gen";
 import { filterOf, type Chosen } from "../filter";
-import { STATE_WORDS, clock, money, planPosition, whyPaused } from "../words";
+import { STATE_WORDS, clock, isUnread, money, planPosition, whyPaused } from "../words";
 import { Halts } from "./halts";
 import { State } from "./parts";
 import { act, changes, client, keep, say, seconds, stored, to } from "./state";
@@ -66,17 +66,20 @@ export function List() {
 
 function RunLine({ run, picked, onPick }: { run: RunView; picked: boolean; onPick: (on: boolean) => void }) {
   if (!ENDED.includes(run.status)) void seconds.value;
-  const { elapsed, paused } = times(run, client.now());
+  const { elapsed, paused } = times(run, client.lately());
   const labels = Object.entries(run.labels);
   const need = run.needs[0];
-  const doing = [need?.text, need?.about].filter(Boolean).join(" ") || (run.status === "done" || run.status === "cancelled" ? "" : run.status === "paused" ? whyPaused(run.holds) : run.error || run.waiting_for || run.plan.find((i) => i.status === "running")?.title || "");
+  const below = Object.entries(run.child_needs)[0];
+  const child = below && !need && !run.not_read.length ? `a child needs you: ${below[1]} (${below[0]})` : "";
+  const unread = need ? "" : run.not_read[0] ?? (below && isUnread(below[1]) ? child : "");
+  const doing = [need?.text, need?.about].filter(Boolean).join(" ") || child || (run.status === "done" || run.status === "cancelled" ? "" : run.status === "paused" ? whyPaused(run.holds) : run.error || run.waiting_for || run.plan.find((i) => i.status === "running")?.title || "");
   return (
     <li class={run.status}>
       <input type="checkbox" aria-label={`Select ${run.id}`} checked={picked} onChange={(e) => onPick(e.currentTarget.checked)} />
       <a class="open" href={to.run(run.id)}>
         <State status={run.status} />
         <span class="what"><b>{run.agent}</b> <span class="mono muted id">{run.id}</span>{labels.map(([k, v]) => <span class="label" key={k}>{k}: {v}</span>)}</span>
-        <span class="doing">{doing}</span>
+        <span class={unread || need?.kind === "unread" ? "doing problem" : "doing"}>{unread || doing}</span>
         <span class="numbers mono">
           {planPosition(run) && <span>{planPosition(run)}</span>}
           <span>{clock(elapsed)}{paused >= 1 && <span class="muted"> ({clock(paused)} paused)</span>}</span>

@@ -3,14 +3,15 @@ import { useState } from "preact/hooks";
 import { isObject } from "../patch";
 import type { Choice, Json, JsonValue, Need } from "../types.gen";
 import type { Verb } from "../wire";
-import { duration, sentence } from "../words";
+import { duration, isUnread, sentence } from "../words";
+import { filled } from "./safe";
 import { accepted, act, changes, client, seconds, to } from "./state";
 import { Value, Words } from "./parts";
 
 const TITLES: { [kind: string]: string } = {
   approval: "Asks for approval", question: "Asks a question", doubt: "In doubt: did it happen?", stale: "The world has changed",
   budget: "A cap is reached", error: "Stopped by an error", diverged: "Took another path",
-  tripwire: "Gave its instructions away",
+  tripwire: "Gave its instructions away", unread: "A redirect was not read",
 };
 
 export function Needs({ run, needs, traceback }: { run: string; needs: Need[]; traceback: string }) {
@@ -22,10 +23,25 @@ export function Needs({ run, needs, traceback }: { run: string; needs: Need[]; t
   );
 }
 
+/** Runs below this one that need someone: settled on their own pages. */
+export function ChildNeeds({ needs }: { needs: { [run: string]: string } }) {
+  const all = Object.entries(needs);
+  if (!all.length) return null;
+  return (
+    <section class={all.some(([, words]) => isUnread(words)) ? "need child unread" : "need child"} aria-label="Child runs need you">
+      <header><h2>{all.length === 1 ? "A child run needs you" : `${all.length} child runs need you`}</h2></header>
+      <ul class="plainlist">
+        {all.map(([run, words]) => <li key={run} class={isUnread(words) ? "notread" : ""}><a href={to.run(run)}><Words text={sentence(words)} /></a><span class="mono muted wrap">{run}</span></li>)}
+      </ul>
+    </section>
+  );
+}
+
 function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback: string }) {
   void seconds.value;
   void changes.value;
-  const waited = need.since ? client.now() - need.since : 0;
+  const right = need.kind === "unread" ? "redirect" : "resolve";
+  const waited = need.since ? client.lately() - need.since : 0;
   return (
     <section class={`need ${need.kind}`} aria-label={TITLES[need.kind] ?? "Needs you"}>
       <header>
@@ -33,9 +49,9 @@ function NeedCard({ run, need, traceback }: { run: string; need: Need; traceback
         <span class="age">{waited > 1 && `for ${duration(waited)}`}{need.call && <> · <a href={to.call(run, need.call)}>the call</a></>}</span>
       </header>
       <p class="asks"><Words text={need.text || "It waits for you."} /></p>
-      {need.about && <p class="mono muted"><Words text={need.about} /></p>}
+      {need.about && <p class={need.kind === "unread" ? "muted" : "mono muted"}><Words text={need.about} /></p>}
       {need.kind === "error" && traceback && <details><summary>Traceback</summary><pre class="value" tabIndex={0}>{traceback}</pre></details>}
-      {!client.may("resolve") ? <p class="muted">Somebody with the right to resolve decides this; you have not got it.</p> : need.kind === "approval" ? <Approval run={run} need={need} />
+      {!client.may(right) ? <p class="muted">Somebody with the right to {right} decides this; you have not got it.</p> : need.kind === "approval" ? <Approval run={run} need={need} />
         : need.kind === "question" ? <Question run={run} need={need} />
           : need.kind === "doubt" ? <Doubt run={run} need={need} />
             : <Choices run={run} need={need} />}
@@ -131,7 +147,7 @@ function Choices({ run, need }: { run: string; need: Need }) {
   return (
     <div class="choices">
       {choices.map((choice, i) => choice
-        ? <OneChoice run={run} choice={choice} first={i === 0} />
+        ? <OneChoice run={run} choice={choice} first={i === filled(need.kind, choices)} />
         : <button onClick={() => void act(run, "answer", { call_id: need.call ?? need.id, value: need.choices[i] as JsonValue })}>{JSON.stringify(need.choices[i])}</button>)}
     </div>
   );

@@ -4,6 +4,7 @@ import { useId } from "preact/hooks";
 import type { Status } from "../reduce";
 import type { JsonValue } from "../types.gen";
 import { plain } from "../odd";
+import { nameWords } from "../names";
 import { STATE_SHAPES, STATE_WORDS } from "../words";
 import { client } from "./state";
 
@@ -47,8 +48,9 @@ export function Words({ text }: { text: string }) {
   return <bdi>{plain(text)}</bdi>;
 }
 
-export function By({ who }: { who: string | null }) {
-  return <b class="by"><Words text={who || "someone"} /></b>;
+/** Who did it; a name that no token proves is called claimed. */
+export function By({ who, token }: { who: string | null; token: string }) {
+  return <b class="by"><Words text={nameWords(who, token)} /></b>;
 }
 
 /** A page keeps only so much of what was said; the server has it all. */

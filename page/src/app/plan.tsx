@@ -3,14 +3,16 @@ import type { WatchedRun } from "../client";
 import type { CallInfo } from "../history";
 import { ENDED } from "../reduce";
 import type { PlanItem } from "../types.gen";
-import { to, told } from "./state";
+import { client, to, told } from "./state";
 import { Effect, Panel } from "./parts";
 
 const RANK = ["irreversible", "write", "idempotent", "read"];
 
 export function Plan({ run, onFrom }: { run: WatchedRun; onFrom: (item: PlanItem) => void }) {
   void told.value;
-  const { plan, status, step } = run.view;
+  const { status, step } = run.view;
+  const firm = client.agents.find((a) => a.name === run.view.agent)?.redirects === false; // whatever an item says of itself
+  const plan = firm ? run.view.plan.map((item) => ({ ...item, redirects: false })) : run.view.plan;
   const live = !ENDED.includes(status) && status !== "cancelling";
   const calls = [...run.history.calls.values()];
   const state = (item: PlanItem) => (item.status === "running" && ENDED.includes(status) ? "stopped" : item.status);
@@ -27,9 +29,9 @@ export function Plan({ run, onFrom }: { run: WatchedRun; onFrom: (item: PlanItem
               <div class="item">
                 <span class="title">{item.step !== null ? <a href={to.step(run.id, item.step)}>{item.title}</a> : item.title}</span>
                 {item.was && item.was !== item.title && <del>{item.was}</del>}
-                <span class="meta"><span class="sr">{state(item)}</span>{state(item) === "stopped" && <span class="muted">not finished</span>}{effects(mine).map((e) => <Effect key={e} effect={e} />)}{marks(mine)}</span>
+                <span class="meta"><span class="sr">{state(item)}</span>{state(item) === "stopped" && <span class="muted">not finished</span>}{effects(mine).map((e) => <Effect key={e} effect={e} />)}{marks(mine)}{live && !item.redirects && open(item) && <span class="muted fixed">takes no redirects</span>}</span>
               </div>
-              {live && (item.step !== null || item.status === "queued") && (
+              {live && item.redirects && (item.step !== null || item.status === "queued") && (
                 <button class="slim quiet" onClick={() => onFrom(item)} aria-label={`${item.status === "done" ? "from here" : "rewrite"}: ${item.title}`}>{item.status === "done" ? "from here" : "rewrite"}</button>
               )}
             </li>
@@ -38,6 +40,10 @@ export function Plan({ run, onFrom }: { run: WatchedRun; onFrom: (item: PlanItem
       </ol>
     </Panel>
   );
+}
+
+function open(item: PlanItem): boolean {
+  return item.status === "queued" || item.status === "running";
 }
 
 /** An agent without a plan still has steps. */

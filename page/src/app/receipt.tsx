@@ -20,6 +20,7 @@ export function Receipt({ run }: { run: WatchedRun }) {
   }, [run.id, run.view.status]);
   return (
     <div class="receipt">
+      <Group title="Not read" items={run.view.not_read.map((line) => <Words text={line} />)} tone="no" />
       {receipt ? <Details run={run} receipt={receipt} /> : <p class="muted">{run.view.status === "done" ? "It came to its end by itself; there was nothing to stop." : "No receipt."}</p>}
       {run.view.status === "done" && run.history.result !== undefined && <><h3>Result</h3>{typeof run.history.result === "string" ? <Markdown text={run.history.result} /> : <Value value={run.history.result} />}</>}
       {run.view.status === "failed" && <><h3>Error</h3><p>{run.view.error}</p>{run.view.traceback && <pre class="value" tabIndex={0}>{run.view.traceback}</pre>}</>}
@@ -34,7 +35,7 @@ function Details({ run, receipt }: { run: WatchedRun; receipt: ReceiptOf }) {
   return (
     <>
       <p class="lead">
-        {HANDS.includes(receipt.trigger) ? <><By who={receipt.by} /> <span class="muted">({TRIGGER_WORDS[receipt.trigger]})</span></> : <b>{sentence(TRIGGER_WORDS[receipt.trigger])}</b>} stopped it{receipt.reason && <>: “<Words text={receipt.reason} />”</>}.
+        {HANDS.includes(receipt.trigger) ? <><By who={receipt.by} token={receipt.by_token} /> <span class="muted">({TRIGGER_WORDS[receipt.trigger]})</span></> : <b>{sentence(TRIGGER_WORDS[receipt.trigger])}</b>} stopped it{receipt.reason && <>: “<Words text={receipt.reason} />”</>}.
         {" "}{receipt.finished_steps} finished {receipt.finished_steps === 1 ? "step is" : "steps are"} kept.
         {" "}<b>{receipt.calls_after_cancel}</b> calls began after the stop.
       </p>

@@ -19,7 +19,7 @@ export function Record({ run }: { run: WatchedRun }) {
         {shown.map(({ event, telling }) => (
           <li key={event.seq} class={telling.person ? "person" : ""}>
             <span class="mono muted seq">{event.seq}</span><At time={event.at} />
-            <span>{telling.person && <><By who={telling.by} /> </>}{telling.call ? <a href={to.call(run.id, telling.call)}><Words text={telling.text} /></a> : <Words text={telling.text} />}</span>
+            <span>{telling.person && <><By who={telling.by} token={telling.token} /> </>}{telling.call ? <a href={to.call(run.id, telling.call)}><Words text={telling.text} /></a> : <Words text={telling.text} />}</span>
           </li>
         ))}
       </ol>

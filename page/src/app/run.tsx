@@ -11,8 +11,9 @@ import { Calls } from "./calls";
 import { Evidence } from "./evidence";
 import { Halts } from "./halts";
 import { Inspector } from "./inspector";
-import { Needs } from "./needs";
+import { ChildNeeds, Needs } from "./needs";
 import { Output } from "./output";
+import { Words } from "./parts";
 import { Plan } from "./plan";
 import { Receipt } from "./receipt";
 import { Record } from "./record";
@@ -78,7 +79,9 @@ export function RunPage({ id }: { id: string }) {
           {client.may("forensics") && <Evidence run={id} />}
         </div>
         <Halts run={view} />
+        {ended && view.not_read.map((line) => <p class="problem notread" role="alert" key={line}><Words text={line} /> <button class="slim" onClick={() => setTab("receipt")}>Fork it…</button></p>)}
         <Needs run={id} needs={view.needs} traceback={view.traceback} />
+        <ChildNeeds needs={view.child_needs} />
         <Timeline run={run} />
         <div class="columns">
           <div class="side"><Plan run={run} onFrom={from} /><Frames run={run} /><Mail run={run} /><Acting run={run} /></div>

@@ -91,7 +91,7 @@ function Making({ run, close }: { run: string; close: () => void }) {
           <h3>Links to this run</h3>
           <ul class="plainlist links">
             {counting.map((t) => (
-              <li key={t.id}><span><b>{t.name || t.id}</b> {t.rights.join(", ")}{t.expires !== null && <span class="muted"> until {new Date(t.expires * 1000).toLocaleString()}</span>}</span> <button class="slim" onClick={() => void revoke(t)} aria-label={`Revoke the link of ${t.name || t.id}`}>Revoke</button></li>
+              <li key={t.id}><span><b>{t.name || t.id}</b> {t.rights.join(", ")}{t.expires !== null && <span class="muted"> until {new Date(t.expires * 1000).toLocaleString()}</span>}</span> {t.revocable !== false && <button class="slim" onClick={() => void revoke(t)} aria-label={`Revoke the link of ${t.name || t.id}`}>Revoke</button>}</li>
             ))}
           </ul>
         </>

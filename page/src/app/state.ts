@@ -1,5 +1,5 @@
 // What the whole page shares: the client, where we are, the theme, the clock.
-import { signal, type Signal } from "@preact/signals";
+import { effect, signal, type Signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { Client, VerbProblem, useClient, type WatchedRun } from "../client";
 import { parseRoute, type Route } from "../routes";
@@ -19,14 +19,16 @@ setInterval(() => (seconds.value = Date.now()), 1000);
 export interface Notice {
   text: string;
   tone: "plain" | "no";
+  over?: (() => boolean) | undefined;
 }
 export const notice: Signal<Notice | null> = signal(null);
 export const spoken: Signal<string> = signal(""); // what the one status region says
 
 const NOTICE = 10_000; // ms; what went wrong stays until it is dismissed
 
-export function say(text: string, tone: Notice["tone"] = "plain"): void {
-  const said: Notice = { text, tone };
+/** `over` says when there is nothing to wait for any more: the notice goes then. */
+export function say(text: string, tone: Notice["tone"] = "plain", over?: () => boolean): void {
+  const said: Notice = { text, tone, over };
   notice.value = said;
   spoken.value = text;
   if (tone === "plain") setTimeout(() => notice.value === said && (notice.value = null), NOTICE);
@@ -41,7 +43,7 @@ export async function act(
     const answer = await client.verb(run, verb, askedWith("button", verb, args));
     if (answer.answer === "accepted") {
       const words = outcomeWords(verb, args, answer.note ?? "");
-      if (words) say(words);
+      if (words) say(words, "plain", readBy(run, answer.mail));
       else notice.value = null;
     } else if (answer.answer === "too_late") say(`Too late: already ${answer.status}.`, "no");
     else say(`Refused: ${answer.why}`, "no");
@@ -55,6 +57,17 @@ export async function act(
     say([error instanceof Error ? error.message : String(error), hint].filter(Boolean).join(" · "), "no");
     return null;
   }
+}
+
+/** Has this mail been read or returned? Known once it was seen in the run. */
+function readBy(run: string | null, mail: string | null | undefined): (() => boolean) | undefined {
+  if (run === null || !mail) return undefined;
+  let seen = false;
+  return () => {
+    const found = client.viewOf(run)?.mail.find((m) => m.id === mail);
+    seen ||= found !== undefined;
+    return seen && found?.status !== "pending";
+  };
 }
 
 export function accepted(answer: Answer | null): boolean {
@@ -73,6 +86,12 @@ export async function get<T>(path: string): Promise<T> {
 // the page says, at most once a frame; `told` only with its views and events.
 export const drawn: Signal<number> = signal(0);
 export const told: Signal<number> = signal(0);
+
+effect(() => {
+  void told.value;
+  void changes.value;
+  if (notice.value?.over?.()) notice.value = null;
+});
 
 /** The run of the page. */
 export function useRun(id: string): WatchedRun {

@@ -46,7 +46,7 @@ function One({ stop }: { stop: Stop }) {
   return (
     <section class="stop" aria-label={`Stop ${stop.number}`}>
       <h3>Stop {stop.number}: {stop.verb.replace("_", " ")} <span class="muted">{TRIGGER_WORDS[stop.trigger]}</span></h3>
-      <p><By who={stop.by} />{stop.reason && <>: “<Words text={stop.reason} />”</>}, accepted <At time={stop.accepted.at} />{stop.route && <span class="muted"> via <Words text={stop.route} /></span>}</p>
+      <p><By who={stop.by} token={stop.by_token} />{stop.reason && <>: “<Words text={stop.reason} />”</>}, accepted <At time={stop.accepted.at} />{stop.route && <span class="muted"> via <Words text={stop.route} /></span>}</p>
       <Line dots={dots} />
       <ol class="times">{dots.map((dot, i) => <li key={i}><i class={`dot ${dot.kind}`} aria-hidden="true" /><span class="ms">{milliseconds(dot.at)}</span> <Words text={dot.what} /></li>)}</ol>
       {!stop.settled && <p>It has not settled yet.</p>}

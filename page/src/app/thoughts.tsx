@@ -57,10 +57,10 @@ export function Mail({ run }: { run: WatchedRun }) {
 }
 
 function MailLine({ mail }: { mail: MailView }) {
-  const became = mail.status === "consumed" ? `read at step ${mail.step ?? "?"}` : mail.status === "returned" ? `returned: ${mail.reason}` : mail.disposition || "waiting";
+  const became = mail.disposition || "waiting";
   return (
-    <li class={mail.status}>
-      <span class="meta"><By who={mail.by} /><span>{mail.kind}</span><At time={mail.at} /></span>
+    <li class={mail.fate === "not_read" ? "unread" : mail.status}>
+      <span class="meta"><By who={mail.by} token={mail.by_token} /><span>{mail.kind}</span><At time={mail.at} /></span>
       <span class="text"><Words text={mail.text} /></span>
       <span class="became">{became}</span>
     </li>

@@ -16,7 +16,7 @@ export function Timeline({ run }: { run: WatchedRun }) {
   const { history } = run;
   const from = history.startedAt;
   if (!from || (!history.spans.length && !history.calls.size)) return null;
-  const end = Math.max(history.endedAt ?? client.now(), from + 0.05);
+  const end = Math.max(history.endedAt ?? client.lately(), from + 0.05);
   const span = end - from;
   const x = (at: number) => `${(Math.min(1, Math.max(0, (at - from) / span)) * 100).toFixed(3)}%`;
   const wide = (a: number, b: number) => `${Math.max(0.15, (Math.max(0, b - a) / span) * 100).toFixed(3)}%`;
