@@ -61,7 +61,10 @@ def rights_table() -> str:
     """Each right, with the verbs, routes and messages of a socket that ask for it."""
     lines = _head("right", "to", "verbs", "routes by name", "messages")
     told: dict[str, str] = {right: MEANING[right] for right in RIGHTS}
-    told |= {"known": "nothing but to have shown who one is", "nobody": "nothing at all: the login page"}
+    told |= {
+        "known": "nothing but to have shown who one is",
+        "nobody": "nothing at all: the login page, and probes, which are told yes or no",
+    }
     for right, meaning in told.items():
         named = [
             ", ".join(name for name, asks in table.items() if asks == right) for table in (VERBS, ROUTES, MESSAGES)
