@@ -150,6 +150,7 @@ class StepCommit:
         session = self.session
         if session.pending is self:
             session.pending = None
+        session.sealed = self
         self.seconds = session.running_seconds()
         redactor = session.env.redactor
         if redactor is not None:

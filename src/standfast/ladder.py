@@ -125,6 +125,8 @@ class RunTask(asyncio.Task[T]):
     clean-up. A timer of the task's own (`asyncio.timeout`) cancels it all the same.
     """
 
+    stopping: Callable[[], bool] = staticmethod(lambda: False)  # is what it belongs to being stopped?
+
     def cancel(self, msg: Any | None = None) -> bool:
         """False if it has been cut already and is cleaning up: then whoever waits for it gets theirs when it ends."""
         by = getattr(_asking, "task", None) or _current_task()
@@ -135,7 +137,7 @@ class RunTask(asyncio.Task[T]):
             if theirs is not None:
                 theirs.allow(ladder.quiet + theirs.grace)  # it waits for this clean-up before its own begins
             return False
-        if theirs is not None:
+        if theirs is not None or self.stopping():  # a step may pass on the end of one call before the others are cut
             _passed[self] = self.get_loop().time()
         return super().cancel(msg)
 
@@ -165,7 +167,7 @@ def cut_task(task: asyncio.Task[Any], grace: float = CODE_GRACE, *, asked: bool 
     if task.done() or task in _ladders:
         return
     ladder = _new_ladder(task, grace)
-    if not asked:
+    if not asked and not _was_passed_on(task, grace):
         _cancel(task)
     ladder.asked = True
     ladder.begin()
@@ -211,7 +213,7 @@ async def end_tasks(
         generations.setdefault(0 if depth is None else depth.get(task, 0), []).append(task)
     for _, generation in sorted(generations.items()):
         for task in generation:
-            cut_task(task, grace, asked=task.cancelling() > before[task] or _was_passed_on(task, grace))
+            cut_task(task, grace, asked=task.cancelling() > before[task])
         for _ in range(SPREADING):
             await asyncio.sleep(0)
     left = {t for generation in generations.values() for t in generation if not t.done()}
@@ -219,7 +221,7 @@ async def end_tasks(
 
 
 def _was_passed_on(task: asyncio.Task[Any], grace: float) -> bool:
-    """Has one that it belongs to, and that was cut a moment ago, cancelled it?"""
+    """Has another task cancelled it a moment ago, because of the stop that it is now to be cut for?"""
     passed = _passed.get(task)
     return passed is not None and task.get_loop().time() - passed < grace
 

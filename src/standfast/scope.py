@@ -171,10 +171,16 @@ class TaskWatch:
         if self._before is not None:
             task = self._before(loop, coro, **kwargs)
         else:
-            task = (asyncio.Task if attempt is None else RunTask)(coro, loop=loop, **kwargs)
+            task = asyncio.Task(coro, loop=loop, **kwargs) if attempt is None else _task_of(attempt, coro, loop, kwargs)
         if attempt is not None and attempt.loop is loop:
             call = current_call.get() if context is None else context.get(current_call)
             attempt.own(task, asyncio.current_task(loop), call)
             if call is not None:
                 begun_by[task] = call
         return task
+
+
+def _task_of(attempt: Attempt, coro: Any, loop: asyncio.AbstractEventLoop, kwargs: dict[str, Any]) -> RunTask[Any]:
+    task = RunTask[Any](coro, loop=loop, **kwargs)
+    task.stopping = lambda: attempt.stopping
+    return task

@@ -65,6 +65,7 @@ class Session:
         self.interruption: Interruption | None = None
         self.attempt: Attempt | None = None
         self.pending: StepCommit | None = None
+        self.sealed: StepCommit | None = None  # the last that was handed to the store; it may be on its way there
         self.flights: dict[str, Flight] = {}
         self.left: list[Flight] = []  # outlived their deadline
         self.begun_in = WeakKeyDictionary[asyncio.Future[Any], int]()  # code that goes on beside a later step: its own
@@ -118,9 +119,10 @@ class Session:
         await commit.wait()
 
     async def flushed(self) -> None:
-        """Until nothing is pending."""
-        if self.pending is not None:
-            await self.flush(self.pending)
+        """Until all that was said so far is durable, a commit that is being made included."""
+        latest = self.pending or self.sealed
+        if latest is not None and not latest.done:
+            await self.flush(latest)
 
     async def flushed_or_fenced(self) -> None:
         """The same at the end of an attempt: a fence is then found by whoever looks next."""

@@ -11,6 +11,8 @@ from tests.cancel.support import LIMIT, Nothing, cancelled, under_way
 from tests.helpers import eventually
 
 from standfast import Accepted, Agent, Call, Done, LLMAgent, Run, Runtime, agent, models, tool
+from standfast.flight import Flight
+from standfast.stopping import Stopping
 
 SideBySide = Callable[[Run[Nothing], list[Call[None]]], Awaitable[Any]]
 
@@ -59,6 +61,7 @@ class Tools:
     def __init__(self, cleaning: float = 0.3, grace: float = 2.0, effect: Any = "read") -> None:
         self.open = 0
         self.all_open = asyncio.Event()
+        self.cleaning = set[int]()
         self.seen: list[str] = []
 
         @tool(effect=effect, grace=grace)
@@ -75,6 +78,7 @@ class Tools:
         self.clean = clean
 
     async def _close(self, n: int, cleaning: float) -> None:
+        self.cleaning.add(n)
         try:
             await asyncio.sleep(cleaning)
         except asyncio.CancelledError:
@@ -111,6 +115,26 @@ async def test_a_cancel_lets_calls_side_by_side_close_what_they_have_opened(
 async def test_a_pause_lets_calls_side_by_side_close_what_they_have_opened(db: str, way: SideBySide) -> None:
     tools = Tools()
     async with under_way(db, tools.agent(way), tools.all_open) as run:
+        assert isinstance(await run.pause(), Accepted)
+        assert (await run.settled(timeout=LIMIT)).residue == ()
+        assert tools.closed, tools.seen
+        await cancelled(run)
+
+
+async def test_a_call_that_its_step_cancels_before_the_pause_cuts_it_is_cancelled_once(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls are cut one after another: the end of the first reaches the step, which cancels the others itself."""
+    tools = Tools()
+    drain = Stopping._drain
+
+    async def last_comes_late(self: Stopping, flight: Flight) -> None:
+        if flight.call.args == {"n": 2}:
+            await eventually(lambda: tools.cleaning == {1, 2}, LIMIT)
+        await drain(self, flight)
+
+    monkeypatch.setattr(Stopping, "_drain", last_comes_late)
+    async with under_way(db, tools.agent(by_tasks_that_are_cancelled_in_the_end), tools.all_open) as run:
         assert isinstance(await run.pause(), Accepted)
         assert (await run.settled(timeout=LIMIT)).residue == ()
         assert tools.closed, tools.seen

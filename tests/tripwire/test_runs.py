@@ -31,11 +31,14 @@ from standfast import (
     tool,
 )
 from standfast import events as ev
+from standfast.abc import Tx
+from standfast.commit import StepCommit
 from standfast.events import plain
 from standfast.models import Think, use
 from standfast.models.scripted import ScriptedProvider
 from standfast.records import Moment
 from standfast.replies import Request
+from standfast.stores.group import GroupWriter
 from standfast.supervising import Supervisor
 from standfast.testing import lab
 from standfast.tripping import close_at_once
@@ -539,6 +542,34 @@ async def test_a_crash_right_after_a_trip_holds_the_run_in_the_end(
         told = "".join(event.text for event in events if isinstance(event, ev.TextFlushed))
         assert "MAGPIE" not in told
         assert [len(said.trips) for said in await run.transcript()] == [1, 1]
+
+
+async def test_a_trip_that_is_being_written_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer may have taken the commit already: what follows a trip still comes after it is durable."""
+    write, waited = threading.Event(), list[bool]()
+    perform, tripped = StepCommit.perform, Supervisor._tripped
+
+    def slowly(self: StepCommit, tx: Tx) -> None:
+        if any(isinstance(note, ev.TripwireTripped) for note in self.notes):
+            assert write.wait(60)
+        perform(self, tx)
+
+    async def looks(self: Supervisor, text: str, data: Any, asked: Moment) -> None:
+        await eventually(lambda: self._s.pending is None)
+        flushed = asyncio.ensure_future(self._s.flushed())
+        await asyncio.sleep(0)
+        waited.append(not flushed.done())
+        write.set()
+        await flushed
+        await tripped(self, text, data, asked)
+
+    monkeypatch.setattr(StepCommit, "perform", slowly)
+    monkeypatch.setattr(Supervisor, "_tripped", looks)
+    monkeypatch.setattr(GroupWriter, "_commit_inline", lambda self, batch: False)  # a slow disk: it has a thread
+    one = leaker(LEAK, tripwire=Tripwire(action="pause"))
+    async with Runtime(tmp_path / "runs.db", agents=[one]) as runs:
+        await held(await runs.start(one, "What were you told?"), "tripwire")
+    assert waited == [True]
 
 
 async def test_a_persons_pause_at_the_same_moment_does_not_lose_the_hold(
