@@ -344,8 +344,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a task that its parent has cancelled is cancelled again",
         "ladder.py",
-        "asked=task.cancelling() > before[task] or _was_passed_on(task, grace)",
-        "asked=False",
+        "    if not asked and not _was_passed_on(task, grace):\n",
+        "    if True:\n",
         caught_by="a_cut_task_does_not_cut_those_it_waits_for_twice",
     ),
     Mutant(
