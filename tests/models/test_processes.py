@@ -24,6 +24,7 @@ pytestmark = pytest.mark.more  # processes that are started and killed in every 
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "talking.py"
 SLACK = 4.0  # a driver that the machine does not let run reads nothing, and so has nothing to keep
+LONG = "token{} " + " " * 600  # few of them fill 4 KB: a busy machine must keep up with what the provider sends
 
 
 @asynccontextmanager
@@ -81,7 +82,7 @@ async def test_a_pause_from_another_process_reads_at_most_three_tokens_more(api:
 
 @pytest.mark.parametrize(
     "answer",
-    [drips(every=0.005, token=TOKEN), drips(every=0.002, token="token{} " + " " * 200), goes_silent(TOKEN.format(0))],
+    [drips(every=0.005, token=TOKEN), drips(every=0.02, token=LONG), goes_silent(TOKEN.format(0))],
     ids=["slow", "fast", "silent"],
 )
 async def test_kill_9_in_mid_stream_loses_a_quarter_of_a_second_at_most(
@@ -109,7 +110,7 @@ async def test_kill_9_in_mid_stream_loses_a_quarter_of_a_second_at_most(
     lost = [(when, text) for when, text in exchange.tokens[kept:] if when <= killed]
     if lost:
         assert killed - lost[0][0] <= 0.25 + SLACK
-    assert max(sizes) < 4096 + 300, "text is flushed as soon as there are 4 KB of it"
+    assert max(sizes) < 4096 + len(LONG) + 90, "text is flushed as soon as there are 4 KB of it"
     async with Runtime(tmp_path / "runs.db", agents=[talker(api.model())]) as runs:
         run = runs.handle("run")
         assert await run.result(timeout=120) == "Hi."
