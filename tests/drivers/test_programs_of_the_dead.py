@@ -139,7 +139,7 @@ async def test_a_program_that_cannot_be_killed_may_still_act(tmp_path: Path, mon
             assert row is not None
             assert "a program of it, may still be alive" in row.doc.holds["in_doubt"].text
     finally:
-        os.kill(pids[0], signal.SIGKILL)
+        os.killpg(pids[0], signal.SIGKILL)
 
 
 async def test_a_read_whose_program_cannot_be_killed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,10 @@ ALL_GONE_WAIT = (
 )
 
 
-STARTING_WAIT = 0.1  # how long a program may be in the midst of `exec`, where nobody can read what it carries
+STARTING_WAIT = 2.0  # for programs in the midst of `exec`: it takes microseconds, but the machine may be busy
 PF_EXITING, PF_KTHREAD = 0x4, 0x200000  # of the kernel's flags of a process
-BARE_KEPT = 10_000
-_bare: set[tuple[int, bytes]] = set()  # programs that have no environment at all, and when they were started
+STUCK_KEPT = 10_000
+_stuck: set[tuple[int, bytes]] = set()  # programs that were waited for in vain, and when they were started
 
 
 def run_mark(run: str, salt: str) -> str:
@@ -83,16 +83,19 @@ def carriers(wanted: Callable[[str], bool]) -> dict[int, str]:
         starting: dict[int, bytes] = {}
         for pid in todo:
             environment = _environment(pid)
-            if environment:
-                found |= {pid: mark} if (mark := _mark_in(environment, wanted)) else {}
-            elif environment is not None and (since := _without_environment(pid)):
-                starting[pid] = since
+            if environment == b"":
+                if since := _is_starting(pid):
+                    starting[pid] = since
+                    continue
+                environment = _environment(pid)  # it may have come out of `exec` between the two looks
+            if environment and (mark := _mark_in(environment, wanted)):
+                found[pid] = mark
         if time.monotonic() > latest:
-            if len(_bare) > BARE_KEPT:
-                _bare.clear()
-            _bare.update(starting.items())
+            if len(_stuck) > STUCK_KEPT:
+                _stuck.clear()
+            _stuck.update(starting.items())
             break
-        todo = [pid for pid, since in starting.items() if (pid, since) not in _bare]
+        todo = [pid for pid, since in starting.items() if (pid, since) not in _stuck]
         if todo:
             time.sleep(FIRST_PAUSE)
     return found
@@ -173,10 +176,10 @@ def _environment(pid: int) -> bytes | None:
         return None
 
 
-def _without_environment(pid: int) -> bytes:
-    """When a live program was started that shows no environment: it has none, or is in the midst of `exec`.
+def _is_starting(pid: int) -> bytes:
+    """When a program was started that is in the midst of `exec`: its environment is not there yet.
 
-    Empty for those that end, and for threads of the kernel.
+    Empty for those that have none, for those that end, and for threads of the kernel.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
@@ -184,8 +187,9 @@ def _without_environment(pid: int) -> bytes:
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return b""
     fields = stat[stat.rindex(b")") + 2 :].split()
-    lives = fields[0] not in (b"Z", b"X", b"x") and not int(fields[6]) & (PF_EXITING | PF_KTHREAD)
-    return fields[19] if lives else b""
+    state, flags, since, end_of_environment = fields[0], int(fields[6]), fields[19], int(fields[48])
+    lives = state not in (b"Z", b"X", b"x") and not flags & (PF_EXITING | PF_KTHREAD)
+    return since if lives and not end_of_environment else b""
 
 
 def _name(pid: int) -> str:

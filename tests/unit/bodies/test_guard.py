@@ -79,17 +79,49 @@ def test_a_carrier_is_found_by_its_whole_mark_alone(mark: str) -> None:
         program.wait()
 
 
+def in_the_midst_of_exec(program: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    """What a look finds there: no environment yet, and no end of it in the kernel's line about the process."""
+    environment, is_starting = marks._environment, marks._is_starting
+    left = looks
+
+    def read(pid: int) -> bytes | None:
+        return b"" if pid == program.pid and left > 0 else environment(pid)
+
+    def look(pid: int) -> bytes:
+        nonlocal left
+        if pid != program.pid or left <= 0:
+            return is_starting(pid)
+        left -= 1
+        return b"1"
+
+    monkeypatch.setattr(marks, "_environment", read)
+    monkeypatch.setattr(marks, "_is_starting", look)
+
+
 def test_a_program_that_is_just_being_started_is_found(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """R6, R39: in the midst of `exec` it shows no environment; a look that missed it would call it ended."""
     program = start(mark, "sleep", "1000")
-    looks: list[int] = []
+    in_the_midst_of_exec(program, monkeypatch, looks=300)  # a busy machine lets it wait longer than 100 ms
+    assert carriers(mark.__eq__) == {program.pid: mark}
+    monkeypatch.undo()
+    assert end_carriers(mark.__eq__) == {}
+    program.wait()
+
+
+def test_a_program_that_comes_out_of_exec_between_two_looks_is_found(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R6, R39"""
+    program = start(mark, "sleep", "1000")
+    environment = marks._environment
+    missed: list[int] = []
 
     def read(pid: int) -> bytes | None:
-        if pid == program.pid:
-            looks.append(pid)
-        return b"" if pid == program.pid and len(looks) < 3 else environment(pid)
+        if pid != program.pid or missed:
+            return environment(pid)
+        missed.append(pid)
+        return b""
 
-    environment = marks._environment
     monkeypatch.setattr(marks, "_environment", read)
     assert carriers(mark.__eq__) == {program.pid: mark}
     monkeypatch.undo()
@@ -97,11 +129,25 @@ def test_a_program_that_is_just_being_started_is_found(mark: str, monkeypatch: p
     program.wait()
 
 
-def test_a_program_without_environment_is_waited_for_once(mark: str) -> None:
+def test_a_program_without_environment_is_not_waited_for() -> None:
     program = subprocess.Popen(["sleep", "1000"], env={})
     try:
-        carriers(mark.__eq__)
-        assert program.pid in {pid for pid, _ in marks._bare}
+        assert not marks._is_starting(program.pid)
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_a_program_that_stays_in_exec_is_waited_for_once(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its disk may not answer: a stop does not wait for that each time it looks."""
+    program = start(mark, "sleep", "1000")
+    try:
+        monkeypatch.setattr(marks, "STARTING_WAIT", 0.1)
+        with monkeypatch.context() as patch:
+            in_the_midst_of_exec(program, patch, looks=10**9)
+            assert carriers(mark.__eq__) == {}
+        assert program.pid in {pid for pid, _ in marks._stuck}
+        assert carriers(mark.__eq__) == {program.pid: mark}
     finally:
         program.kill()
         program.wait()
