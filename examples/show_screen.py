@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from standfast import CallRef, Receipt, RunView
+from standfast.names import name_words
 
 WIDTH = 84
 
@@ -133,7 +134,7 @@ class Screen:
 def receipt_rows(receipt: Receipt) -> Iterable[tuple[str, str]]:
     """A receipt as rows of a name and a text."""
     yield "run", f"{receipt.run} is {receipt.status}"
-    yield "asked by", f"{receipt.by}: {receipt.reason}"
+    yield "asked by", f"{name_words(receipt.by, receipt.by_token)}: {receipt.reason}"
     accepted, settled = receipt.accepted_at - receipt.asked_at, receipt.settled_at - receipt.accepted_at
     yield "took", f"{accepted * 1000:.0f} ms until nothing new could start, {settled * 1000:.0f} ms more to settle"
     yield "finished", f"{receipt.finished_steps} steps, {receipt.usage.calls} calls"

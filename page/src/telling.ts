@@ -1,7 +1,7 @@
 // The record in words: what happened, who did it, and whether a person had a hand in it.
-import { nameWords } from "./names";
+import { named, nameWords } from "./names";
 import type { Event } from "./types.gen";
-import { TRIGGER_WORDS, duration, names, whyPaused, type Trigger } from "./words";
+import { HANDS, TRIGGER_WORDS, duration, names, whyPaused, type Trigger } from "./words";
 import type { Hold } from "./reduce";
 
 export interface Told {
@@ -19,6 +19,8 @@ const because = (reason: string) => (reason ? `: ${reason}` : "");
 export function tell(event: Event): Told {
   const it = (text: string, call?: string): Told => ({ text, by: null, token: "", person: false, ...(call ? { call } : {}) });
   const someone = (by: string | null, text: string, call?: string): Told => ({ ...it(text, call), by, token: "by_token" in event ? event.by_token : "", person: true });
+  const asked = (by: string | null, trigger: Trigger, text: string, why: string): Told =>
+    HANDS.includes(trigger) || named(by, trigger) ? someone(by, text + withIts(trigger) + why) : it(`${TRIGGER_WORDS[trigger]} ${text}${why}`);
   switch (event.type) {
     case "run_started":
       return someone(event.by, `started ${event.agent}${event.forked_from ? `, forked from ${event.forked_from}` : ""}${because(event.reason)}`);
@@ -29,7 +31,7 @@ export function tell(event: Event): Told {
     case "driver_fenced":
       return it(`driver ${event.driver} was fenced off`);
     case "pause_asked":
-      return someone(event.by, `asked for a pause${withIts(event.trigger)}${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+      return asked(event.by, event.trigger, "asked for a pause", `${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
     case "run_halted":
       return someone(event.by, `halted it${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
     case "run_lifted":
@@ -41,7 +43,7 @@ export function tell(event: Event): Told {
     case "run_queued":
       return it(`queued: ${event.why}`);
     case "cancel_asked":
-      return someone(event.by, `asked to cancel (undo: ${event.undo}${event.soft ? ", soft" : ""})${withIts(event.trigger)}${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
+      return asked(event.by, event.trigger, `asked to cancel (undo: ${event.undo}${event.soft ? ", soft" : ""})`, `${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
     case "output_suspected":
       return someone(event.by, event.call === null ? "called its output suspicious" : `called the output of ${nameOf(event.call)} suspicious after ${event.offset} characters`, event.call ?? undefined);
     case "run_cancelled":

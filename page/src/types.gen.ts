@@ -181,6 +181,7 @@ export interface Choice {
 export interface ClientReach {
   client: string;
   by: string | null;
+  by_token: string;
   way: "page" | "events" | "all_events" | "agui";
   program: string;
   since: Moment;
@@ -612,6 +613,7 @@ export interface Reached {
   server: string;
   client: string;
   by: string | null;
+  by_token: string;
   way: "page" | "events" | "all_events" | "agui";
   program: string;
   since: Moment;

@@ -310,3 +310,8 @@ test("the record names who did what, also for events it does not know", () => {
   expect([told.by, told.person, told.text]).toEqual(["ada", true, "asked to cancel (undo: step) (by a key): enough"]);
   expect(tell({ ...base, type: "brand_new" } as unknown as Event).text).toBe("brand new");
 });
+
+test.each([["tripwire", "tripwire"], [null, "budget"]] as const)("what no person asked for is put in nobody's mouth: %s", (by, trigger) => {
+  const told = tell({ seq: 1, at: 1, run: "r", type: "pause_asked", asked: null, accepted: null, uptime: null, boot: null, route: "", by_token: "", by, reason: "it leaks", trigger, in_flight: [], status: "paused" });
+  expect([told.by, told.person, told.text]).toEqual([null, false, `${trigger === "budget" ? "its budget" : "a tripwire"} asked for a pause: it leaks`]);
+});

@@ -346,7 +346,7 @@ class Handle(Watched[R]):
         what = [str(call), args] if isinstance(call, str) else [call.tool.name, from_json(call.raw)]
         asked = "" if request_id is None else control.what_is_asked(by, reason, what)
         ask = Ask(by=by, reason=reason, at=self._runs.clock.now(), request_id=request_id, asked=asked)
-        return await performed_by_person(self._runs, self.id, self._until, call, args, ask, timeout)
+        return await performed_by_person(self._runs, self.id, self._until, call, args, ask, timeout, self.route)
 
     async def choose(self, need: Need, choice: Any, *, by: str | None = None, reason: str = "") -> Answer:
         """Send back one of `need.choices` as it is."""

@@ -6,6 +6,7 @@ from pydantic_core import to_json
 
 from standfast.chat import Chat
 from standfast.dialects import user_message
+from standfast.names import name_words
 from standfast.records import Message
 from standfast.replies import Dialect
 from standfast.run import Run
@@ -45,7 +46,8 @@ async def take_up(run: Run[Chat], message: Message, dialect: Dialect) -> None:
     data = "" if message.data is None else f"\n{to_json(message.data).decode()}"
     held = [f.goal for f in run.frames if f.status == "held"]
     words = f"\n(Answer this first. On hold meanwhile: {'; '.join(held)}.)" if held else ""
-    run.state.log.append(user_message(dialect, f"Message from {message.by or 'a person'}: {message.text}{data}{words}"))
+    sender = name_words(message.by, message.by_token, "a person")
+    run.state.log.append(user_message(dialect, f"Message from {sender}: {message.text}{data}{words}"))
 
 
 async def answer(run: Run[Chat], text: str, dialect: Dialect) -> None:

@@ -7,6 +7,11 @@ surface uses these words. The page has them too (page/src/names.ts); page/test/n
 from __future__ import annotations
 
 
+def named(by: str | None, trigger: str) -> str | None:
+    """Who stopped a run; None of a stop that nobody asked for, a tripwire's: its trigger says what did."""
+    return None if by == trigger else by
+
+
 def by_words(by: str | None, by_token: str, nobody: str = "") -> str:
     """`by ann`, `claimed by ann`; `nobody` stands for a name that was not given."""
     if not by:
@@ -16,6 +21,6 @@ def by_words(by: str | None, by_token: str, nobody: str = "") -> str:
 
 def name_words(by: str | None, by_token: str, nobody: str = "someone") -> str:
     """`ann`, `ann (claimed)`: where a sentence begins with the name, or has it from somebody."""
-    if not by:
+    if by in (None, "", nobody):
         return nobody
     return by if by_token else f"{by} (claimed)"

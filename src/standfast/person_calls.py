@@ -41,27 +41,31 @@ async def performed_by_person(
     args: Json | None,
     ask: Ask,
     timeout: float | None,
+    route: str,
 ) -> Any:
     """The result of a tool that a person performs in a run they have taken over."""
     if isinstance(call, Call) and args is not None:
         raise Misuse("perform was given a call and arguments", hint='perform(call) or perform("tool", {...})')
     tool, given = (call.tool.name, from_json(call.raw)) if isinstance(call, Call) else (call, args)
     async with asyncio.timeout(timeout):
-        acted = await _acted(runs, run, until, tool, given, ask)
+        acted = await _acted(runs, run, until, tool, given, ask, route)
     if acted.error:
         kind = _ERRORS.get(acted.error, CallFailed)
         raise kind(acted.message, type=acted.error, call=acted.call)
     return call.tool.load_result(to_json(acted.result)) if isinstance(call, Call) else acted.result
 
 
-async def _acted(runs: Runtime, run: str, until: Until, tool: str, args: JsonValue, ask: Ask) -> ev.PersonActed:
+async def _acted(
+    runs: Runtime, run: str, until: Until, tool: str, args: JsonValue, ask: Ask, route: str
+) -> ev.PersonActed:
     def stands_still(_: Tx, row: RunRow) -> bool | None:
         """Taken over and at rest, or with nothing to wait for."""
         return True if row.doc.taken is None or row.status in (*ENDED, "cancelling", "paused") else None
 
     await until(stands_still, None)
     act = verbs.perform(tool, args, runs.ids.mail())
-    answer = await runs.control(lambda tx: control.carry_out(tx, run, "perform", ask, act))
+    wanted = control.by_route(route, lambda tx: control.carry_out(tx, run, "perform", ask, act))
+    answer = await runs.control(wanted)
     if not isinstance(answer, Accepted):
         why = answer.why if isinstance(answer, Refused) else f"the run is {answer.status}"
         raise Misuse(f"{tool} was not performed: {why}", hint="take_over() first; view() says who has the run")

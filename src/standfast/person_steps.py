@@ -77,7 +77,7 @@ async def perform_for_person(session: Session, scope: Attempt, run: Run[Any], sn
 
 async def _result(session: Session, run: Run[Any], tool: Tool[..., Any], person: PersonCall) -> JsonValue:
     call = tool.parse(to_json(person.args))
-    value = await run.call(call, why=f"performed by {person.by or 'a person'}")
+    value = await run.call(call, why=f"performed by {name_words(person.by, person.by_token, 'a person')}")
     del session
     result: JsonValue = from_json(tool.dump_result(value))
     return result
@@ -119,7 +119,14 @@ def take_person_boundary(
 
 def _for_the_agent(acted: ev.PersonActed) -> Json:
     """What the agent is told of it when the run is handed back."""
-    told_: Json = {"tool": acted.tool, "args": acted.args, "by": acted.by, "call": acted.call, "step": acted.step}
+    told_: Json = {
+        "tool": acted.tool,
+        "args": acted.args,
+        "by": acted.by,
+        "by_token": acted.by_token,
+        "call": acted.call,
+        "step": acted.step,
+    }
     if acted.error:
         told_["error"] = f"{acted.error}: {acted.message}"
     elif len(to_json(acted.result)) <= KEPT_RESULT:

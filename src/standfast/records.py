@@ -231,6 +231,7 @@ class Message:
     by: str | None = None
     at: float = 0.0
     always: bool = False  # came with the run when a person handed it back: read whatever is on the stack
+    by_token: str = ""  # the token that a server was shown for it; empty: `by` is what they called themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +421,7 @@ class ClientReach:
 
     client: str
     by: str | None = None  # the actor's name: a token's, never its secret
+    by_token: str = ""  # the token that the server was shown; empty: `by` is what they called themselves
     way: Way
     program: str = ""  # what it calls itself
     since: Moment

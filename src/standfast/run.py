@@ -171,7 +171,10 @@ class Run(Generic[S]):
         """
         if limit is not None and limit < 1:
             raise Misuse("take_messages(limit=...) must be at least 1", hint="leave it out for all")
-        return [Message(m.id, m.text, m.data, m.when, m.by, m.at, m.always) for m in self._take("message", limit)]
+        return [
+            Message(m.id, m.text, m.data, m.when, m.by, m.at, m.always, m.by_token)
+            for m in self._take("message", limit)
+        ]
 
     def _take(self, kind: str, limit: int | None = None) -> list[MailRow]:
         """What the same question got in an earlier attempt, even nothing, and mail for "now"; else what is new."""

@@ -298,6 +298,7 @@ def _reached(told: ev.ClientsReached, one: ClientReach, handed: _Handed) -> Reac
         server=told.server,
         client=one.client,
         by=one.by,
+        by_token=one.by_token,
         way=one.way,
         program=one.program,
         since=one.since,

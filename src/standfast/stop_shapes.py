@@ -62,6 +62,7 @@ class Reached:
     server: str
     client: str
     by: str | None = None
+    by_token: str = ""  # the token that the server was shown
     way: Way
     program: str = ""  # what it calls itself
     since: Moment

@@ -216,7 +216,7 @@ def _stop(clients: int) -> StopRecord:
 
 def test_clients_that_are_left_out_are_counted_and_no_two_rows_are_the_same() -> None:
     """Two tabs of one person; one of them had not been handed the end."""
-    ana = [reach(client=f"client-{n}", by="ana", seq=1 if n else 99) for n in range(2)]
+    ana = [reach(client=f"client-{n}", by="ana", by_token="tk-1", seq=1 if n else 99) for n in range(2)]
     (stop,) = stop_records(numbered(pause(), ev.RunPaused(holds=["user"]), told(1, 2, *ana, left_out=10)))
     page = "".join(html_report._stop(stop, Ledger(stops=(), effects=(), left=())))
     rows = [row for row in page.split("<tr>") if ">ana<" in row]

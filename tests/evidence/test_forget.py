@@ -57,7 +57,7 @@ async def test_the_reason_that_outlives_a_run_holds_no_secret(tmp_path: Path) ->
         await runs.forget("one", by="ana", reason=f"it held {secret}")
         view = await runs.handle("one").view()
     assert secret not in view.error
-    assert "by ana: it held [redacted:api_key:" in view.error
+    assert "by ana (claimed): it held [redacted:api_key:" in view.error
 
 
 async def test_a_forgotten_run_says_kindly_what_became_of_it(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ async def test_a_forgotten_run_says_kindly_what_became_of_it(tmp_path: Path) -> 
         view = await run.view()
         assert view.status == "cancelled"
         assert "was forgotten on" in view.error
-        assert "by ana: the law" in view.error
+        assert "by ana (claimed): the law" in view.error
         assert [view.id for view in await runs.list()] == ["one"]
         assert await run.transcript() == []
         assert [event async for event in run.events()] == []

@@ -86,7 +86,7 @@ async def test_a_message_is_answered_after_the_step_and_the_task_goes_on_aloud()
         assert (reply.text, reply.mail) == ("Nearly there.", answer.mail)
         log = (await run.state()).log
         heard = contents(log, "user")
-        assert heard[1].startswith("Message from ann: How far are you?")
+        assert heard[1].startswith("Message from ann (claimed): How far are you?")
         assert "On hold meanwhile: Dig and write." in heard[1]
         assert heard[2] == "(back to Dig and write.: at step 1 of 2. Go on.)"
         assert [(m.status, m.kind) for m in (await run.view()).mail] == [("consumed", "message")]

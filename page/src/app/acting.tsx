@@ -68,7 +68,7 @@ function Performed({ run }: { run: WatchedRun }) {
 
 /** Who has taken the run over; empty if nobody has. */
 export function takenBy(run: WatchedRun): string {
-  return run.view.taken_by && nameWords(run.view.taken_by, run.view.taken_token);
+  return run.view.taken_by && nameWords(run.view.taken_by, run.view.taken_token, "somebody");
 }
 
 function Perform({ run, tools }: { run: WatchedRun; tools: ToolInfo[] }) {

@@ -2,7 +2,8 @@
 import { useEffect, useState } from "preact/hooks";
 import type { WatchedRun } from "../client";
 import type { Moment, Reached, Received, StopRecord } from "../types.gen";
-import { TRIGGER_WORDS } from "../words";
+import { HANDS, sentence, TRIGGER_WORDS } from "../words";
+import { named, nameWords } from "../names";
 import { plain } from "../odd";
 import { At, By, Words } from "./parts";
 import { client, get } from "./state";
@@ -46,7 +47,7 @@ function One({ stop }: { stop: Stop }) {
   return (
     <section class="stop" aria-label={`Stop ${stop.number}`}>
       <h3>Stop {stop.number}: {stop.verb.replace("_", " ")} <span class="muted">{TRIGGER_WORDS[stop.trigger]}</span></h3>
-      <p><By who={stop.by} token={stop.by_token} />{stop.reason && <>: “<Words text={stop.reason} />”</>}, accepted <At time={stop.accepted.at} />{stop.route && <span class="muted"> via <Words text={stop.route} /></span>}</p>
+      <p>{HANDS.includes(stop.trigger) || named(stop.by, stop.trigger) ? <By who={stop.by} token={stop.by_token} /> : <b>{sentence(TRIGGER_WORDS[stop.trigger])}</b>}{stop.reason && <>: “<Words text={stop.reason} />”</>}, accepted <At time={stop.accepted.at} />{stop.route && <span class="muted"> via <Words text={stop.route} /></span>}</p>
       <Line dots={dots} />
       <ol class="times">{dots.map((dot, i) => <li key={i}><i class={`dot ${dot.kind}`} aria-hidden="true" /><span class="ms">{milliseconds(dot.at)}</span> <Words text={dot.what} /></li>)}</ol>
       {!stop.settled && <p>It has not settled yet.</p>}
@@ -127,4 +128,4 @@ function since(accepted: Moment, moment: Moment): number {
 }
 
 const milliseconds = (seconds: number) => `${seconds < 0 ? "−" : "+"}${Math.abs(seconds * 1000).toFixed(1)} ms`;
-const nameOf = (who: Reached) => `${who.by ?? "somebody"} (${WAYS[who.way]} ${who.client.slice(-4)})`;
+const nameOf = (who: Reached) => `${nameWords(who.by, who.by_token, "somebody")} (${WAYS[who.way]} ${who.client.slice(-4)})`;

@@ -33,7 +33,7 @@ from standfast.cli.words import (
     trip_words,
 )
 from standfast.events import Event, TextDelta
-from standfast.names import by_words, name_words
+from standfast.names import by_words, name_words, named
 from standfast.records import Json, Receipt, RunView, Trigger
 from standfast.transcripts import Said
 from standfast.unread import NOT_READ
@@ -188,7 +188,7 @@ def _tripwire(said: Sequence[Said]) -> list[str]:
 def receipt_page(receipt: Receipt) -> list[str]:
     """What a stop did: finished, aborted, undone, left behind (R9)."""
     took = max(0.0, receipt.settled_at - receipt.accepted_at)
-    who = by_words(receipt.by, receipt.by_token)
+    who = by_words(named(receipt.by, receipt.trigger), receipt.by_token)
     why = f": {receipt.reason}" if receipt.reason else ""
     lines = [
         f"receipt of {receipt.run}: {joined([receipt.status, who], ' ')}{why} [{TRIGGER_WORDS[receipt.trigger]}]",
@@ -249,6 +249,9 @@ def marked(text: str, marks: Sequence[int]) -> str:
     return text
 
 
+_NOT_FIELDS = ("seq", "at", "run", "type", "status", "attempt", "by", "by_token")
+
+
 def event_line(event: Event | TextDelta) -> str:
     """An event on one line."""
     if isinstance(event, TextDelta):
@@ -269,7 +272,7 @@ def _about(event: Event) -> str:
         case ev.RunCancelled():
             return f"{count(event.receipt.finished_steps, 'step')} finished"
         case ev.OutputSuspected():
-            return joined([suspected_words(event), by_words(event.by, event.by_token)])
+            return joined([suspected_words(event), by_words(named(event.by, event.trigger), event.by_token)])
         case ev.PlanChanged():
             return "  ".join(f"{PLAN_SHAPES[item.status]} {item.title}" for item in event.plan)
         case ev.StepFailed() | ev.RunFailed():
@@ -289,16 +292,29 @@ def _about(event: Event) -> str:
             trigger: Trigger | None = getattr(event, "trigger", None)
             return joined(
                 [
-                    by_words(event.by, event.by_token),
+                    by_words(named(event.by, trigger or ""), event.by_token),
                     f"[{TRIGGER_WORDS[trigger]}]" if trigger is not None else "",
                     event.reason,
                     f"in flight: {flying(flight)}" if flight else "",
                 ]
             )
+        case ev.MailReceived():
+            sender = name_words(event.by, event.by_token)
+            return f"{event.kind} from {sender}: {short(event.text, 60)} [{event.disposition}] {event.mail}"
+        case ev.HandedBack():
+            done = ", ".join(str(one["tool"]) for one in event.performed)
+            performed = f"performed: {done}" if done else ""
+            return joined([by_words(event.by, event.by_token), event.note, performed])
+        case ev.ClientsReached():
+            reached = (f"{name_words(one.by, one.by_token, 'somebody')} ({one.way})" for one in event.clients)
+            left_out = f"{count(event.left_out, 'more client')}" if event.left_out else ""
+            return joined([event.server, ", ".join(reached), left_out])
         case _:
-            shown = {
-                k: v for k, v in ev.plain(event).items() if k not in ("seq", "at", "run", "type", "status", "attempt")
-            }
-            return " ".join(
-                f"{name}={short(value, 60)}" for name, value in shown.items() if value not in (None, "", [], {})
-            )
+            who = by_words(event.by, event.by_token) if isinstance(event, ev.ByPerson) else ""
+            return joined([who, _fields(event)])
+
+
+def _fields(event: Event) -> str:
+    """What else an event says, each by its name; who did it is said in words before."""
+    said = {name: value for name, value in ev.plain(event).items() if name not in _NOT_FIELDS}
+    return " ".join(f"{name}={short(value, 60)}" for name, value in said.items() if value not in (None, "", [], {}))

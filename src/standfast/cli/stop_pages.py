@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from standfast.cli.pages import clock
 from standfast.cli.words import TRIGGER_WORDS, count, joined
-from standfast.names import by_words
+from standfast.names import by_words, name_words, named
 from standfast.records import Moment
 from standfast.stop_records import Reached, StopRecord, settled_words, since_accepted
 
@@ -23,10 +23,10 @@ def stops_page(stops: Sequence[StopRecord]) -> list[str]:
 
 
 def _head(stop: StopRecord) -> Iterator[str]:
-    who = f" {by_words(stop.by, stop.by_token)}" if stop.by else ""
+    who = by_words(named(stop.by, stop.trigger), stop.by_token)
     why = f": {stop.reason}" if stop.reason else ""
     way = f", via {stop.route}" if stop.route else ""
-    yield f"stop {stop.number}: {VERBS[stop.verb]}{who}{why} [{TRIGGER_WORDS[stop.trigger]}{way}]"
+    yield f"stop {stop.number}: {joined([VERBS[stop.verb], who], ' ')}{why} [{TRIGGER_WORDS[stop.trigger]}{way}]"
     yield f"  accepted {clock(stop.accepted.at)}, event {stop.seq}"
 
 
@@ -64,7 +64,8 @@ def _rest(stop: StopRecord) -> Iterator[str]:
 
 def client_words(one: Reached) -> str:
     """A client, told apart from others."""
-    return f"{one.by or 'somebody'} ({CONNECTIONS[one.way]}, {one.client.removeprefix('client-')})"
+    who = name_words(one.by, one.by_token, "somebody")
+    return f"{who} ({CONNECTIONS[one.way]}, {one.client.removeprefix('client-')})"
 
 
 def handed_words(one: Reached) -> str:

@@ -25,7 +25,7 @@ from standfast.cli.words import (
     trip_words,
 )
 from standfast.events import Event, TextDelta
-from standfast.names import by_words, name_words
+from standfast.names import by_words, name_words, named
 from standfast.records import PlanItem, RunView
 from standfast.unread import ENDED_UNREAD
 
@@ -243,7 +243,7 @@ def bottom_lines(view: RunView, hint: str) -> list[str]:
 
 
 def _by(event: _Asked) -> str:
-    who = by_words(event.by, event.by_token)
+    who = by_words(named(event.by, getattr(event, "trigger", "")), event.by_token)
     return (f" {who}" if who else "") + (f": {event.reason}" if event.reason else "")
 
 

@@ -20,8 +20,10 @@ from standfast.abc import Tx
 from standfast.control import load
 from standfast.evidence.chains import follow_run
 from standfast.house_events import RunForgotten
+from standfast.names import name_words
 from standfast.records import ENDED, Accepted, Answer, Choice, Refused
 from standfast.rows import RunDoc, RunRow
+from standfast.ways import token_of
 
 RUNS_AT_ONCE = 20  # that are marked in one transaction
 PAUSE_SECONDS = 0.005  # between two transactions, for whoever waits for the store
@@ -85,7 +87,7 @@ def _mark(tx: Tx, some: list[RunRow], family: _Family, *, by: str | None, reason
         return refused
     told = [one for one in found if not one.doc.forgotten]  # somebody else may be at it
     for one in told:
-        tx.forget_row(one.n, to_json(_left_of(tx, one, by, reason)))
+        tx.forget_row(one.n, to_json(_left_of(tx, one, by, reason, token_of(route))))
     tx.note(
         *[
             RunForgotten(run=one.id, seq_of_run=one.seq, head=one.head.hex(), reason=reason, by=by, route=route)
@@ -168,9 +170,9 @@ def _forks(tx: Tx, source: str, after: int) -> Iterator[str]:
         yield from _forks(tx, id_, after)
 
 
-def _left_of(tx: Tx, row: RunRow, by: str | None, reason: str) -> RunDoc:
+def _left_of(tx: Tx, row: RunRow, by: str | None, reason: str, by_token: str) -> RunDoc:
     at = datetime.fromtimestamp(tx.now, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    who = f" by {by}" if by else ""
+    who = f" by {name_words(by, by_token)}" if by else ""
     why = f": {reason}" if reason else ""
     old = row.doc
     return RunDoc(

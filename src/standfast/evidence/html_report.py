@@ -15,6 +15,7 @@ from standfast.evidence.ledgers import CallEnd, Ledger
 from standfast.evidence.run_parts import RunParts
 from standfast.evidence.stop_timeline import drawing, marks_of
 from standfast.house_events import HouseEvent, plain_house
+from standfast.names import name_words, named
 from standfast.stop_records import Reached, StopRecord, since_accepted
 
 NOT_PROVED = "Not proved by the signature"
@@ -154,8 +155,9 @@ def _run(one: Included, parts: RunParts, *, heading: bool) -> Iterator[str]:
 
 def _stop(stop: StopRecord, ledger: Ledger) -> Iterator[str]:
     yield f'<section class="stop"><h3>Stop {stop.number}: {safe(stop.verb)}, now {safe(stop.status)}</h3>'
+    asked = who(named(stop.by, stop.trigger), stop.by_token)
     yield (
-        f"<p>Asked: <b>{safe(who(stop.by, stop.by_token))}</b>, trigger <b>{safe(stop.trigger)}</b>"
+        f"<p>Asked: <b>{safe(asked)}</b>, trigger <b>{safe(stop.trigger)}</b>"
         f"{', by way of ' + safe(stop.route) if stop.route else ''}; reason: {safe(stop.reason or 'none given')}.</p>"
     )
     yield drawing(stop)
@@ -206,7 +208,14 @@ def _client(client: Reached) -> Sequence[object]:
         characters += f" and {client.left_out} older pieces"
     after = f"{'at least ' if client.at_least else ''}{client.after_accepted}"
     state = "had left" if client.left is not None else "still behind: more may have followed" if client.behind else ""
-    return client.by or "no name", client.way, client.client, characters, after, state or "had everything"
+    return (
+        name_words(client.by, client.by_token, "no name"),
+        client.way,
+        client.client,
+        characters,
+        after,
+        state or "had everything",
+    )
 
 
 def _end(end: CallEnd | None) -> str:

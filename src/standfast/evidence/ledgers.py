@@ -41,6 +41,7 @@ class StopCalls:
     event: str
     at: float
     by: str | None
+    by_token: str
     calls: tuple[CaughtInFlight, ...]
 
 
@@ -153,6 +154,7 @@ class LedgerReader:
                     event=event.type,
                     at=event.at,
                     by=getattr(event, "by", None),
+                    by_token=getattr(event, "by_token", ""),
                     calls=tuple(self._caught(ref, event.seq) for ref in refs),
                 )
                 for event, refs in self._stops

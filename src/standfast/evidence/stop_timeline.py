@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from standfast.evidence.html_text import safe, seconds
+from standfast.names import name_words
 from standfast.records import Moment
 from standfast.stop_records import StopRecord, settled_words, since_accepted
 
@@ -29,7 +30,11 @@ def marks_of(stop: StopRecord) -> Iterator[Mark]:
     for stream in stop.streams:
         yield Mark("provider", f"last byte from the provider ({stream.tool})", stream.last_byte)
     for client in stop.clients:
-        yield Mark("client", f"last byte to {client.by or client.client} ({client.way})", client.last_byte)
+        yield Mark(
+            "client",
+            f"last byte to {name_words(client.by, client.by_token, client.client)} ({client.way})",
+            client.last_byte,
+        )
     yield Mark("settled", settled_words(stop), stop.settled)
 
 

@@ -30,7 +30,7 @@ from standfast.server.agui_messages import Conversation
 from standfast.server.feeds import Watch
 from standfast.server.handlers import body_of
 from standfast.server.problems import Problem, problem_of
-from standfast.server.reach import Piece, Visitor, program_of
+from standfast.server.reach import Piece, Visitor, program_of, visitor
 from standfast.server.reading import Filter
 from standfast.server.sse import Stream
 from standfast.server.surface import Surface, parsed
@@ -201,7 +201,7 @@ def _stream(surface: Surface, actor: Actor, given: RunInput, run: str, after: in
     def farewell(why: str) -> bytes:
         return _line({"type": "RUN_ERROR", "message": why, "code": "Ended"})
 
-    who = Visitor(actor.name, "agui", program)
+    who = visitor(actor, "agui", program)
     return Stream(surface, _told(surface, given, run, after, who), actor, farewell)
 
 

@@ -18,8 +18,10 @@ from standfast.clock import boot_id, moment, uptime
 from standfast.events import TextDelta
 from standfast.records import Channel, ClientReach, Moment, Span, Way
 from standfast.said_texts import TextKey
+from standfast.ways import token_of
 
 if TYPE_CHECKING:
+    from standfast.server.actors import Actor
     from standfast.server.telling import Telling
 
 MOST_TEXTS = 8  # calls, tries and channels of which a client's place is known, the newest
@@ -34,6 +36,7 @@ class Visitor:
     by: str | None
     way: Way
     program: str = ""
+    by_token: str = ""  # the token that they have shown
     id: str = field(default_factory=lambda: f"client-{secrets.token_hex(6)}")
 
 
@@ -59,6 +62,11 @@ class Piece(bytes):
         piece = cls(body)
         piece.handed = handed
         return piece
+
+
+def visitor(actor: Actor, way: Way, program: str) -> Visitor:
+    """The same person or program, as the record of stops names its connection."""
+    return Visitor(actor.name, way, program, token_of(actor.route))
 
 
 def program_of(connection: HTTPConnection) -> str:
@@ -150,6 +158,7 @@ class Client:
         return ClientReach(
             client=self.who.id,
             by=self.who.by,
+            by_token=self.who.by_token,
             way=self.who.way,
             program=self.who.program,
             since=self.since,

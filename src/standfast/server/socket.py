@@ -19,7 +19,7 @@ from standfast.records import Status
 from standfast.server.actors import STOP_VERBS, Actor, has, right_of
 from standfast.server.feeds import Listing, Watch
 from standfast.server.problems import Problem, failed, malformed, problem_of
-from standfast.server.reach import Visitor, program_of
+from standfast.server.reach import program_of, visitor
 from standfast.server.reading import LONGEST_SEARCH, MOST_IN_A_PAGE, Filter
 from standfast.server.rights import MESSAGES
 from standfast.server.surface import Surface
@@ -92,7 +92,7 @@ class Page:
         self._actor = actor
         self._socket = socket
         self._rate = rate
-        self._who = Visitor(actor.name, "page", program_of(socket))
+        self._who = visitor(actor, "page", program_of(socket))
         self._watches: dict[str, Watch] = {}
         self._listing: Listing | None = None
         self._seen_list = 0

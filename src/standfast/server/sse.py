@@ -21,7 +21,7 @@ from standfast.rights import Scope
 from standfast.server.actors import Actor
 from standfast.server.feeds import Feeds
 from standfast.server.problems import Problem, problem_of
-from standfast.server.reach import Client, Piece, Visitor, program_of
+from standfast.server.reach import Client, Piece, Visitor, program_of, visitor
 from standfast.server.surface import Surface
 from standfast.server.telling import Everywhere, Told
 from standfast.server.verbs import BIGGEST
@@ -117,7 +117,7 @@ async def run_events(surface: Surface, actor: Actor, request: Request) -> Respon
         await surface.reader.view(run)
     except StandfastError as error:
         raise problem_of(error, run) from error
-    who = Visitor(actor.name, "events", program_of(request))
+    who = visitor(actor, "events", program_of(request))
     return Stream(surface, _of_one(surface.feeds, run, after, who), actor)
 
 
@@ -167,7 +167,7 @@ async def all_events(surface: Surface, actor: Actor, request: Request) -> Respon
     """The events of all runs from now on, or from a place; the id is that place."""
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     after = None if given is None else place_of(request)
-    who = Visitor(actor.name, "all_events", program_of(request))
+    who = visitor(actor, "all_events", program_of(request))
     return Stream(surface, _of_all(surface, after, actor.scope, who), actor)
 
 

@@ -85,12 +85,8 @@ class Bar(Vertical):
         self.query_one("#redirect", Button).label = "Redirect  r"
         again = "press x again" if self.armed else "press S again: suspicious" if self.suspecting else ""
         self.query_one("#cancel", Button).label = f"Cancel: {again}" if again else "Cancel  x x"
-        if view.status == "paused":
-            words["pause"] = (
-                f"{name_words(view.taken_by, view.taken_token)} has it: t hands it back"
-                if view.taken_by
-                else "goes on where it was held"
-            )
+        if view.status == "paused" and view.taken_by:
+            words["pause"] = f"{name_words(view.taken_by, view.taken_token, 'somebody')} has it: t hands it back"
         for control, text in words.items():
             self.query_one(f"#{control}-words", Static).update(Text(text))
         self.set_class(over, "over")

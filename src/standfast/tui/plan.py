@@ -55,8 +55,9 @@ class Plan(VerticalScroll):
         if view.in_flight:
             text.append(f"\nin flight\n{flying(view.in_flight)}\n", style=tone(self, "cyan"))
         if view.taken_by:
+            who = name_words(view.taken_by, view.taken_token, "somebody")
             text.append(
-                f"\n{name_words(view.taken_by, view.taken_token)} has it:\nu performs a tool,\nt hands it back\n",
+                f"\n{who} has it:\nu performs a tool,\nt hands it back\n",
                 style=tone(self, "magenta"),
             )
         if view.changed:

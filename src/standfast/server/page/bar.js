@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-C8QWppP5.js";
+export{t as StandfastBar}from"./assets/bar-Btfti3Fe.js";
