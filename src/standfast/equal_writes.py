@@ -2,14 +2,16 @@
 
 A child run with the same state is one too: its effects are its own, but it is begun for them. What a budget's
 `repeats` compares are results; a faulty agent that acts again and again gets a new one each time. So writes are
-counted as they are admitted, in the same transaction: a crash neither loses nor adds one. A step that calls no tool (a
-model thinks) is passed over; one that calls other tools, or reads mail, ends what was counted.
+counted as they are admitted, in the same transaction: a crash neither loses nor adds one. If it turns out that nothing
+happened (the tool raised NotPerformed, or never began; a probe or a person says so), the call is counted no longer. A
+step that made nothing and called no other tool (a model thinks) is passed over; one that calls other tools, or reads
+mail, ends what was counted.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ class Writes:
     step: int
     now: dict[str, int] = field(default_factory=dict[str, int])
     before: dict[str, int] = field(default_factory=dict[str, int])
+    calls: dict[str, str] = field(default_factory=dict[str, str])  # of the last step: which call is which write
+    others: bool = False  # that step has called something else too
 
 
 def identity(call: Call[Any], key: str | None) -> str:
@@ -50,21 +54,36 @@ def times(writes: Writes | None, epoch: int, step: int, same: str, *, heard: boo
     if writes is None or writes.epoch != epoch or heard:
         return 0
     if writes.step == step:
-        return 0 if same in writes.now else writes.before.get(same, 0)
+        return 0 if same in writes.calls.values() else writes.before.get(same, 0)
     return writes.now.get(same, 0)
 
 
-def admitted(writes: Writes | None, epoch: int, step: int, same: str, *, heard: bool) -> Writes | None:
-    """After a call of this step was admitted; `same` is empty for one that does not count."""
+def admitted(writes: Writes | None, epoch: int, step: int, same: str, call: str, *, heard: bool) -> Writes | None:
+    """After this call of this step was admitted; `same` is empty for one that does not count."""
     if writes is None or writes.epoch != epoch:
         writes = Writes(epoch, step)
     elif writes.step != step:
         writes = Writes(epoch, step, {}, writes.now)
     before = {} if heard else writes.before
-    now = writes.now
-    if same and same not in now and len(now) < MOST:
+    now, calls = writes.now, writes.calls
+    if same and (same in now or len(now) < MOST):
         now = {**now, same: before.get(same, 0) + 1}
-    return Writes(epoch, step, now, before) if now or before else None
+        calls = {**calls, call: same} if len(calls) < MOST else calls
+    return Writes(epoch, step, now, before, calls, writes.others or not same) if now or before else None
+
+
+def not_made(writes: Writes | None, call: str) -> Writes | None:
+    """After it has turned out that nothing of this call happened: it counts as if it had not been asked for."""
+    if writes is None or call not in writes.calls:
+        return writes
+    same = writes.calls[call]
+    calls = {one: what for one, what in writes.calls.items() if one != call}
+    now = writes.now
+    if same not in calls.values():
+        now = {what: steps for what, steps in now.items() if what != same}
+        if same in writes.before and not calls and not writes.others:
+            now[same] = writes.before[same]  # the step did nothing: it is passed over
+    return replace(writes, now=now, calls=calls)
 
 
 def in_words(call: Call[Any], shown: str, steps: int) -> str:

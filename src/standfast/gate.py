@@ -320,7 +320,7 @@ class Gate:
             await park()
         admission = Admission(ref, run.scope, run.number, call.raw, why, row, update)
         if same or s.row.doc.writes is not None:
-            admission.counted = self._counted(run, call, same, passage=refuse is not None)
+            admission.counted = self._counted(run, call, ref.id, same, passage=refuse is not None)
         if isinstance(call, ChildCall) and not update:
             admission.also = insert_child(s, ref.id, call)
         s.spent.calls += 1
@@ -360,14 +360,16 @@ class Gate:
         s.began(flight)
         return flight
 
-    def _counted(self, run: Run[Any], call: Call[Any], same: str, *, passage: bool) -> Callable[[RunDoc], None] | None:
+    def _counted(
+        self, run: Run[Any], call: Call[Any], id_: str, same: str, *, passage: bool
+    ) -> Callable[[RunDoc], None] | None:
         """What an admission changes in the counts of equal writes: nothing for a model's call or a person's."""
         epoch, step, heard = self._s.row.epoch, run.step, bool(run.mail_read)
         if call.tool.kind == "model" or passage or self._s.person:
             return None
 
         def change(doc: RunDoc) -> None:
-            doc.writes = equal_writes.admitted(doc.writes, epoch, step, same, heard=heard)
+            doc.writes = equal_writes.admitted(doc.writes, epoch, step, same, id_, heard=heard)
 
         return change
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
+from standfast import equal_writes
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.contained import contain
@@ -204,6 +205,8 @@ class Preparing:
                 return True, [], None
             now.status, now.result = status, result
             tx.update_call(now)
+            if status == "not_begun":
+                row.doc.writes = equal_writes.not_made(row.doc.writes, call.id)
             if status == "in_doubt":
                 return True, [ev.CallInDoubt(call=call.id, tool=call.tool, why="the probe does not know")], None
             decision: Any = "happened" if status == "finished" else "not_happened"

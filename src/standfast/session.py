@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from pydantic import JsonValue
 
 from standfast import budget as budgets
+from standfast import equal_writes, loops
 from standfast import events as ev
-from standfast import loops
 from standfast.abc import Tx
 from standfast.agents import Agent
 from standfast.clock import moment
@@ -282,6 +282,8 @@ class Session:
         commit.ended.append(ended)
         if self.row.doc.budget.repeats is not None and outcome.kind != "cut" and not flight.passage:
             self._repeated(flight, outcome)
+        if outcome.kind == "not_performed" or not begun:
+            self._not_made(flight.id)
         if flight.over is not None and not flight.over.done():
             flight.over.set_result(None)
         if self.answers:
@@ -331,8 +333,20 @@ class Session:
         row = admission.row
         if row is not None:
             row.status = "not_begun"
+        self._not_made(admission.ref.id)
         event = ev.CallCut(call=admission.ref.id, outcome="not_begun", why="its caller had gone")
         self.commit().ended.append(Ended(admission.ref.id, row, row is not None, event))
+
+    def _not_made(self, call: str) -> None:
+        """Nothing of a call has happened: it is no equal write."""
+        writes = self.row.doc.writes
+        if writes is None or call not in writes.calls:
+            return
+
+        def change(doc: RunDoc) -> None:
+            doc.writes = equal_writes.not_made(doc.writes, call)
+
+        self.change(change)
 
     async def recorded(self, flight: Flight) -> None:
         """A test's point: the result is durable."""

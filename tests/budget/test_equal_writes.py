@@ -34,6 +34,7 @@ from standfast import (
     tool,
     use,
 )
+from standfast.control import load
 from standfast.equal_writes import MOST
 from standfast.models import use as use_tool
 from standfast.testing import Lab, lab
@@ -44,6 +45,8 @@ class World:
         self.made: list[str] = []
         self.numbers = count()
         self.broken = False
+        self.closed: set[int] = set()  # which of the calls do nothing, and say so
+        self.asked = count()
 
 
 class Work(BaseModel):
@@ -55,9 +58,11 @@ class Work(BaseModel):
 async def pay(to: str) -> int:
     """Another number each time: no budget of repeats would notice."""
     world = use(World)
+    if next(world.asked) in world.closed:
+        raise NotPerformed("the bank is closed")
     world.made.append(f"pay {to}")
     if world.broken:
-        raise NotPerformed("the bank is closed")
+        raise TimeoutError("the bank does not answer")
     return next(world.numbers)
 
 
@@ -269,6 +274,49 @@ async def test_writes_that_fail_are_counted_like_others() -> None:
     async with a_world() as (runs, world):
         world.broken = True
         await held(await runs.start(faulty, Work()), "loop")
+        assert world.made == ["pay ann"] * 2
+
+
+async def test_what_was_not_performed_is_not_counted_and_the_hold_says_what_is_so() -> None:
+    """R17: nothing happened, so it may be asked for until it does; the steps in which it did still count."""
+    async with a_world() as (runs, world):
+        world.closed = set(range(20)) - {3, 7}
+        run = await runs.start(faulty, Work())
+        (need,) = (await held(run, "loop")).needs
+        assert world.made == ["pay ann"] * 2
+        assert need.text.startswith("pay(to='ann'): the same write was made in 2 steps in a row")
+        assert next(world.asked) == 8, "held before the next call"
+
+
+async def test_of_equal_writes_in_a_step_one_that_was_made_counts() -> None:
+    async with a_world() as (runs, world):
+        world.closed = {1, 2, 4}
+        await held(await runs.start(faulty, Work(what="thrice a step")), "loop")
+        assert len(world.made) == 3
+
+
+async def test_a_step_that_looks_and_could_not_write_ends_the_row() -> None:
+    async with a_world() as (runs, world):
+        world.closed = {1, 3, 5, 7}
+        run = await runs.start(faulty, Work(what="looks too", steps=8))
+        assert await run.result(timeout=120) == 7
+        assert world.made == ["pay ann"] * 4
+
+
+async def test_what_a_person_says_did_not_happen_is_not_counted() -> None:
+    """Its step is then taken with something else; two steps later the same write has been made once."""
+    async with a_world() as (runs, world):
+        run = await runs.start(faulty, Work())
+        await runs.until(run, call="pay", point="admitted")
+        await runs.crash()
+        (need,) = (await held(run, "in_doubt")).needs
+        assert runs.read(lambda tx: load(tx, run.id)).doc.writes.now  # type: ignore[union-attr]
+        await run.pause()
+        await run.resolve(str(need.call), NotHappened())
+        writes = runs.read(lambda tx: load(tx, run.id)).doc.writes
+        assert writes is None or not writes.now
+        await run.resume()
+        await held(run, "loop")
         assert world.made == ["pay ann"] * 2
 
 

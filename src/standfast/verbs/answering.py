@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from standfast import arguments
+from standfast import arguments, equal_writes
 from standfast import events as ev
 from standfast.abc import Tx
 from standfast.codec import JsonSchema, storable
@@ -68,6 +68,7 @@ def resolve(call_id: str, decision: Decision) -> Act:
             call.status = "check"
         else:
             call.status = "not_begun"
+            row.doc.writes = equal_writes.not_made(row.doc.writes, call.id)
         tx.update_call(call)
         event = ev.CallResolved(call=call.id, decision=_named(decision), by=ask.by, reason=ask.reason, result=result)
         ended = row.status in ("cancelled", "done", "failed")
