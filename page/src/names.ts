@@ -1,9 +1,9 @@
 // Who did it, in words: the same on every surface. src/standfast/names.py has them too; test/names.json is for both.
 // A name is known where a server was shown a token (`by_token` of the record). Elsewhere it is what somebody typed.
 
-/** Who stopped a run; null for a stop that nobody asked for, a tripwire's: its trigger says what did. */
+/** Who stopped a run; null for what nobody asked for: a tripwire's own stop, as its trigger says. */
 export function named(by: string | null, trigger: string): string | null {
-  return by === trigger ? null : by;
+  return trigger === "tripwire" && by === trigger ? null : by;
 }
 
 /** `by ann`, `claimed by ann`. */

@@ -79,10 +79,10 @@ function change(view: RunView, event: Event): Partial<RunView> {
     case "resume_asked":
       return {
         status: event.status, changed: "", error: "", traceback: "",
-        ...(event.status === "queued" ? released(view) : {}),
+        ...(event.status === "queued" ? released(view, view.holds.filter((h) => !event.cleared.includes(h))) : {}),
       };
     case "run_queued":
-      return { status: event.status, ...released(view) };
+      return { status: event.status, ...released(view, event.holds as Hold[]) };
     case "cancel_asked":
       return { status: event.status, holds: [], needs: view.needs.filter((n) => n.kind === "doubt"), waiting_for: "" };
     case "run_cancelled":
@@ -176,8 +176,9 @@ function ended(view: RunView): Partial<RunView> {
   };
 }
 
-function released(view: RunView): Partial<RunView> {
-  return { holds: [], waiting_for: "", needs: view.needs.filter((n) => n.kind === "approval" || n.kind === "question" || n.kind === "unread") };
+/** It goes on; `holds` still hold the agent while a person performs something. */
+function released(view: RunView, holds: Hold[]): Partial<RunView> {
+  return { holds, waiting_for: "", needs: view.needs.filter((n) => n.kind === "approval" || n.kind === "question" || n.kind === "unread") };
 }
 
 function settle(view: RunView, call: string, hold: Hold, ...kinds: Need["kind"][]): Partial<RunView> {

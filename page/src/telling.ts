@@ -14,6 +14,7 @@ export interface Told {
 
 const short = (text: string, most = 90) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 const withIts = (trigger: Trigger) => (trigger === "api" ? "" : ` (by ${TRIGGER_WORDS[trigger]})`);
+const stillHeld = (holds: string[]) => (holds.length ? `; still held (${whyPaused(holds as Hold[])})` : "");
 const because = (reason: string) => (reason ? `: ${reason}` : "");
 
 export function tell(event: Event): Told {
@@ -35,13 +36,13 @@ export function tell(event: Event): Told {
     case "run_halted":
       return someone(event.by, `halted it${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
     case "run_lifted":
-      return someone(event.by, `lifted a halt${event.holds.length ? `; still held (${whyPaused(event.holds as Hold[])})` : ""}${because(event.reason)}`);
+      return someone(event.by, `lifted a halt${stillHeld(event.holds)}${because(event.reason)}`);
     case "run_paused":
       return it(`paused (${whyPaused(event.holds as Hold[])})${because(short(event.text))}`);
     case "resume_asked":
       return someone(event.by, `resumed${event.changed ? `; changed: ${event.changed}` : ""}${because(event.note || event.reason)}`);
     case "run_queued":
-      return it(`queued: ${event.why}`);
+      return it(`queued: ${event.why}${stillHeld(event.holds)}`);
     case "cancel_asked":
       return asked(event.by, event.trigger, `asked to cancel (undo: ${event.undo}${event.soft ? ", soft" : ""})`, `${event.in_flight.length ? `; in flight: ${names(event.in_flight)}` : ""}${because(event.reason)}`);
     case "output_suspected":
@@ -165,7 +166,7 @@ export function announcement(event: Event): string {
     case "run_halted":
       return `Halted: ${event.reason}`;
     case "run_lifted":
-      return "The halt is lifted";
+      return event.holds.length ? `A halt is lifted${stillHeld(event.holds)}` : "The halt is lifted";
     case "pause_asked":
       return event.status === "pausing" ? "Pausing" : "Paused";
     case "resume_asked":

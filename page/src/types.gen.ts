@@ -829,7 +829,7 @@ export interface RunPaused {
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
 
-/** The last hold went by an answer, a decision or mail. */
+/** It goes on: by an answer, a decision or mail, or to perform what a person wants; `holds` still hold the agent. */
 export interface RunQueued {
   seq: number;
   at: number;
@@ -838,6 +838,7 @@ export interface RunQueued {
   boot: string | null;
   type: "run_queued";
   why: string;
+  holds: (string)[];
   status: "queued" | "running" | "pausing" | "paused" | "cancelling" | "cancelled" | "done" | "failed";
 }
 

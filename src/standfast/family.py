@@ -50,7 +50,7 @@ def stop_family(
     """Pause a run for what it did, with everything below it; or cancel it. `asked` is when that was found."""
     if row is None or row.status not in ("queued", "running", "pausing", "paused"):
         return
-    by = trigger if trigger != "budget" else None  # who asked, if it was no cap of the person's own
+    by = trigger if trigger == "tripwire" else None  # a trip is recorded under its own name
     ask = Ask(by=by, reason=f"{name}: {text}", at=asked.at, since=asked, trigger=trigger)
     if cancel:
         cancel_one(tx, row, ask, "step", soft=False, is_dead=nobody_is_dead)

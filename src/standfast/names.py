@@ -8,8 +8,8 @@ from __future__ import annotations
 
 
 def named(by: str | None, trigger: str) -> str | None:
-    """Who stopped a run; None of a stop that nobody asked for, a tripwire's: its trigger says what did."""
-    return None if by == trigger else by
+    """Who stopped a run; None of what nobody asked for: a tripwire's own stop, as its trigger says."""
+    return None if by == trigger == "tripwire" else by
 
 
 def by_words(by: str | None, by_token: str, nobody: str = "") -> str:

@@ -6,7 +6,7 @@ from standfast import events as ev
 from standfast.abc import Tx
 from standfast.control import Ask, everybody_is_dead
 from standfast.events import Event
-from standfast.rows import Resume, RunRow
+from standfast.rows import Resume, RunDoc, RunRow
 from standfast.stops import enter, free_for_person, hold, put_in_doubt, receipt, settle_rewind
 from standfast.verbs import begin_rewind, noted_resume, resume_with_children
 from standfast.ways import way_back
@@ -48,6 +48,13 @@ def _take_resume(tx: Tx, row: RunRow, noted: Resume) -> list[Event]:
     return resume_with_children(tx, row, noted)[1]
 
 
+def _why_queued(doc: RunDoc) -> str:
+    """What a person performs goes on although the agent is held."""
+    if doc.holds and doc.person is not None:
+        return f"what {doc.person.tool} waited for is settled"
+    return "nothing holds it any more"
+
+
 def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
     """The last transition of a pause: nothing of the run is running but what is named."""
     doc = row.doc
@@ -63,7 +70,7 @@ def settle_pause(tx: Tx, row: RunRow) -> list[Event]:
         doc.person.decided = False
     if not doc.holds or decided:
         enter(row, "queued", tx.now)
-        return [*lost, ev.RunQueued(why="nothing holds it any more")]
+        return [*lost, ev.RunQueued(why=_why_queued(doc), holds=list(doc.holds))]
     enter(row, "paused", tx.now)
     residue = [r.what for r in doc.stop.residue] if doc.stop else []
     out: list[Event] = [

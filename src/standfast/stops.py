@@ -469,7 +469,7 @@ def queue_if_free(row: RunRow, now: float, why: str) -> list[Event]:
     """A run whose last hold went by an answer or decision goes on by itself; so does what a person performs in it."""
     if row.status == "paused" and (not row.doc.holds or free_for_person(row)):
         enter(row, "queued", now)
-        return [ev.RunQueued(why=why)]
+        return [ev.RunQueued(why=why, holds=list(row.doc.holds))]
     return []
 
 

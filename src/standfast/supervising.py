@@ -351,9 +351,7 @@ class Supervisor:
         s = self._s
         await s.flushed()
         await s.env.unfenced(
-            lambda tx: stop_family(
-                *(tx, tx.run(s.row.id), "loop", text, asked), cancel=False, trigger="budget", data=data
-            )
+            lambda tx: stop_family(*(tx, tx.run(s.row.id), "loop", text, asked), cancel=False, trigger="run", data=data)
         )
         await self.reload()
         await self.stop(self._mode())

@@ -155,6 +155,32 @@ async def test_an_approval_in_the_moment_the_run_is_held_for_it_is_heard(
         assert await run.perform(wire(5), timeout=60) == 5
         assert len(approved) == 1 and approved[0]
         await held(run, *(("asks",) if agents_question == "open" else ()), "taken")
+        await nothing_untrue_is_said_of_holds(run)
+
+
+async def nothing_untrue_is_said_of_holds(run: Handle[Any]) -> None:
+    """R27: whoever performs something in a run that is taken over goes on; the agent is still held."""
+    queued = await said(run, "run_queued")
+    assert queued
+    for event in queued:
+        assert "taken" in event.holds
+        assert "nothing holds" not in event.why and "last" not in event.why
+
+
+async def test_a_decision_about_a_persons_call_says_that_the_agent_is_still_held() -> None:
+    """The agent's own question is open too: it was not the last one that was answered."""
+    async with a_world() as (runs, _):
+        run = await taken(runs, World())
+        performing = asyncio.ensure_future(run.perform(wire(5), timeout=120))
+        await held(run, "asks", "taken")
+        call = await eventually(lambda: _approval(run))
+        assert await run.approve(call, by="boss")
+        assert await performing == 5
+        await nothing_untrue_is_said_of_holds(run)
+
+
+async def _approval(run: Handle[Any]) -> str | None:
+    return next((n.call for n in (await run.view()).needs if n.kind == "approval"), None)
 
 
 async def test_a_pause_after_the_approval_still_holds_what_a_person_performs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,8 @@ class Story:
                 waits = f"; in flight: {flying(event.in_flight)}" if event.in_flight else ""
                 return [(f"■ halted{_by(event)}{waits}", "red")]
             case ev.RunLifted():
-                return [(f"□ halt lifted{_by(event)}", "green")]
+                held = f"; still held ({', '.join(event.holds).replace('_', ' ')})" if event.holds else ""
+                return [(f"□ halt lifted{_by(event)}{held}", "green")]
             case ev.RunPaused():
                 why = joined([", ".join(event.holds).replace("_", " "), event.text], ": ")
                 lines: list[tuple[str, Colour | None]] = [(f"‖ paused ({why})", "yellow")]

@@ -282,6 +282,11 @@ def next_lines(view: RunView, options: str = "") -> list[str]:
         case "paused":
             if view.needs:
                 return [line for need in view.needs for line in need_lines(need, run, options)]
+            if "taken" in view.holds:
+                return [
+                    f"act in it: standfast perform {run} TOOL{options}",
+                    f"let the agent go on: standfast hand-back {run}{options}",
+                ]
             if "halted" in view.holds:
                 return [f"held until an operator lifts the halt: standfast halts{options}"]
             return [f"go on: standfast resume {run}{options}"]

@@ -108,10 +108,11 @@ class ResumeAsked(ByPerson):
 
 @dataclass(slots=True, kw_only=True)
 class RunQueued(Stamped):
-    """The last hold went by an answer, a decision or mail."""
+    """It goes on: by an answer, a decision or mail, or to perform what a person wants; `holds` still hold the agent."""
 
     type: Literal["run_queued"] = "run_queued"
     why: str
+    holds: Sequence[str] = ()
     status: Status = "queued"
 
 

@@ -195,6 +195,8 @@ def _settle_hold(tx: Tx, row: RunRow, name: Hold, statuses: tuple[str, ...], why
     if person is not None and not any(c.person == person.id for c in left):
         if not left:
             row.doc.holds.pop(name, None)
+        else:  # the agent's own question or doubt is open
+            why = f"what {person.tool} waited for is settled"
         person.decided = row.status == "pausing"
         return queue_if_free(row, tx.now, why)
     if left or name not in row.doc.holds:

@@ -88,7 +88,7 @@ def perform(tool: str, args: JsonValue, mail_id: str) -> Act:
             mail=mail_id, kind="order", text=text, when="now", by=ask.by, disposition=becomes, data=data
         )
         enter(row, "queued", tx.now)
-        saved(tx, row, [received, ev.RunQueued(why=f"to {text}")])
+        saved(tx, row, [received, ev.RunQueued(why=f"to {text}", holds=kept)])
         return Accepted(tx.now, row.seq, mail=mail_id, note=becomes)
 
     return act

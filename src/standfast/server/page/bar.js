@@ -1,1 +1,1 @@
-export{t as StandfastBar}from"./assets/bar-Btfti3Fe.js";
+export{t as StandfastBar}from"./assets/bar-dEYBJjL6.js";

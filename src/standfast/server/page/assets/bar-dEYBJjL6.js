@@ -1,4 +1,4 @@
-import{D as e,E as t,M as n,O as r,T as i,b as a,c as o,d as s,f as c,g as l,i as u,l as d,m as f,n as p,p as m,v as h,x as g}from"./client-CydGIpCp.js";var _=`
+import{D as e,E as t,M as n,O as r,T as i,b as a,c as o,d as s,f as c,g as l,i as u,l as d,m as f,n as p,p as m,v as h,x as g}from"./client-8JYr_Lwd.js";var _=`
 :host { display: block; color-scheme: inherit;
   --_bg: var(--standfast-bg, light-dark(#ffffff, #1b1d20));
   --_fg: var(--standfast-fg, light-dark(#1c1d1f, #eceae5));
