@@ -57,6 +57,7 @@ def fork_run(
         branch=True,
         forked_from=source.id,
         facts={name: fact for name, fact in source.doc.facts.items() if fact.step < step},
+        steps_of_people=[taken for taken in source.doc.steps_of_people if taken < step],
     )
     row = blank_row(new_id, source.agent, doc, tx.now)
     row.step = step

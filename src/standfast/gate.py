@@ -223,7 +223,7 @@ class Gate:
             run=s.row.n,
             id=ref.id,
             epoch=s.row.epoch,
-            step=run.step,
+            step=run.place,
             attempt=run.number,
             tool=tool.name,
             kind=tool.kind,

@@ -18,7 +18,7 @@ from standfast.rows import RunRow
 from standfast.snapshots import pack, thoughts_in, unpack
 from standfast.stage_plan import in_progress
 from standfast.verbs import cancel_one
-from standfast.withdrawing import withdraw
+from standfast.withdrawing import void_decisions, withdraw
 
 
 def give_up_stage(tx: Tx, row: RunRow, agent: Agent[Any, Any], state: bytes | None) -> tuple[list[Event], bytes | None]:
@@ -33,7 +33,8 @@ def give_up_stage(tx: Tx, row: RunRow, agent: Agent[Any, Any], state: bytes | No
     plan = agent.fit_plan(items, row.doc.plan, row.doc.stage_ids)
     if not any(item.id == running and item.status == "dropped" for item in plan):
         return [], state
-    events: list[Event] = [*withdraw(tx, row, ()), ev.StepFinished(step=row.step, attempt=row.attempt)]
+    gone = [*withdraw(tx, row, ()), *void_decisions(tx, row, ())]
+    events: list[Event] = [*gone, ev.StepFinished(step=row.step, attempt=row.attempt)]
     _cancel_children(tx, row)
     row.step += 1
     row.attempt += 1

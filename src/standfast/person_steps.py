@@ -7,6 +7,7 @@ behind the person's step, and its calls keep their keys.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -44,7 +45,7 @@ async def perform_for_person(session: Session, scope: Attempt, run: Run[Any], sn
         by=person.by,
         route=person.route,
         by_token=person.by_token,
-        step=run.step,
+        step=run.place,
         tool=person.tool,
         args=person.args,
         call="",
@@ -71,7 +72,7 @@ async def perform_for_person(session: Session, scope: Attempt, run: Run[Any], sn
     run.number = 0
     await end_leftovers(session, scope, rests=True)
     acted.call = next(iter(session.journal.asked), "")
-    boundary = Boundary(scope, scope.number, run.step, snapshot, [], [person.id])
+    boundary = Boundary(scope, scope.number, run.place, snapshot, [], [person.id])
     return Turn("performed", boundary, acted)
 
 
@@ -96,12 +97,12 @@ def take_person_boundary(
             events.append(ev.MailConsumed(mail=mail.id, step=boundary.step))
     aside = doc.set_aside or SetAside(row.snapshot)
     doc.set_aside = SetAside(aside.since, [*aside.calls, acted.call])
-    tx.move_step(row.n, row.epoch, boundary.step)
+    _move_behind(tx, row, boundary.step)
     row.step = boundary.step + 1
     row.attempt += 1
     row.spent.steps += 1
     doc.person = None
-    doc.person_steps += 1
+    doc.steps_of_people.append(boundary.step)
     doc.retrying = {}
     if doc.taken is not None:
         doc.taken.performed = [*doc.taken.performed, _for_the_agent(acted)]
@@ -115,6 +116,23 @@ def take_person_boundary(
         left = [one.what for one in (*left_running(tx, row), *programs)]
         events.append(ev.RunPaused(holds=list(doc.holds), text=f"{acted.tool} was performed", residue=left))
     return events
+
+
+def _move_behind(tx: Tx, row: RunRow, step: int) -> None:
+    """What belongs to the agent's own step, which was this one, belongs to the next: for the agent it is the same."""
+    doc = row.doc
+    tx.move_step(row.n, row.epoch, step)
+    doc.facts = {name: replace(f, step=step + 1) if f.step == step else f for name, f in doc.facts.items()}
+    doc.plan = [replace(item, step=step + 1) if item.step == step else item for item in doc.plan]
+    stale = doc.holds.get("stale")
+    if stale is not None and stale.data == step:  # "redo from step ..."
+        stale.data = step + 1
+    if not doc.values and not tx.calls_of_step(row.n, row.epoch, step + 1):
+        return  # it had not begun: what waits for the step after this one is for it
+    for mail in tx.pending_mail(row.n):
+        if mail.not_before == step + 1:
+            mail.not_before += 1
+            tx.update_mail(mail)
 
 
 def _for_the_agent(acted: ev.PersonActed) -> Json:

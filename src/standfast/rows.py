@@ -290,7 +290,7 @@ class RunDoc:
     retrying: dict[str, str] = field(default_factory=dict[str, str])
     taken: Taken | None = None
     person: PersonCall | None = None
-    person_steps: int = 0  # steps that people took: the agent's own are counted apart for the keys of its calls
+    steps_of_people: list[int] = field(default_factory=list[int])  # which of the run's steps people took
     set_aside: SetAside | None = None
     took_mail: bool = False
     turn_given_for: str = ""
@@ -312,6 +312,10 @@ class RunDoc:
     ended_at: float | None = None
     forked_from: str | None = None
     forgotten: str = ""  # when, by whom and why its content was deleted, in words
+
+    def own_step(self, step: int) -> int:
+        """Which of the agent's own steps a step of the run is: `run.step`, and what keys of its calls are made from."""
+        return step - len(self.steps_of_people)
 
     @property
     def may_differ(self) -> bool:

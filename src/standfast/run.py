@@ -53,6 +53,7 @@ class Run(Generic[S]):
         "mail_declined",
         "mail_read",
         "number",
+        "place",
         "plan",
         "scope",
         "state",
@@ -61,12 +62,13 @@ class Run(Generic[S]):
     )
 
     def __init__(
-        self, session: Session, scope: Attempt, number: int, step: int, state: S, plan: Plan, stack: Stack
+        self, session: Session, scope: Attempt, number: int, place: int, state: S, plan: Plan, stack: Stack
     ) -> None:
         self._s = session
         self.scope = scope
         self.number = number  # the attempt this object belongs to
-        self.step = step
+        self.place = place  # of this step among all steps of the run, as record, view and rewind number them
+        self.step = session.row.doc.own_step(place)
         self.state = state
         self.plan = plan
         self.thoughts = Frames(session, self, stack)
@@ -152,7 +154,7 @@ class Run(Generic[S]):
         value = await self._s.gate.call(
             self, call, f"relies_on:{name}:{call.digest}:{self._count('relies_on:' + name)}", None, None
         )
-        self._s.freshness.rely(name, call, call.tool.dump_result(value), self.step)
+        self._s.freshness.rely(name, call, call.tool.dump_result(value), self.place)
         self.thoughts.relied(name)
         return value
 
@@ -194,7 +196,7 @@ class Run(Generic[S]):
 
     def _waiting(self, kind: str, known: JsonValue, *, first: bool) -> list[MailRow]:
         """What this step may read: of a question that was asked before, what it got then, and what came for now."""
-        n, step = self._s.row.n, self.step
+        n, step = self._s.row.n, self.place
 
         def look(tx: Tx) -> tuple[list[MailRow], dict[str, Missed]]:
             found = [m for m in (tx.mail(n) if isinstance(known, list) else tx.pending_mail(n)) if m.kind == kind]

@@ -61,7 +61,7 @@ class Session:
         self.spent = Spent()
         self.rounds = row.doc.rounds or Rounds()
         self.person = ""  # the order of a person whose call this attempt performs
-        self.journal = Journal(row.id, row.epoch, row.step)
+        self.journal = Journal(row.id, row.epoch, row.doc.own_step(row.step))
         self.interruption: Interruption | None = None
         self.attempt: Attempt | None = None
         self.pending: StepCommit | None = None
@@ -175,7 +175,7 @@ class Session:
 
     def begin_step(self) -> None:
         """The next step begins with an empty journal."""
-        self.journal = Journal(self.row.id, self.row.epoch, self.step - self.row.doc.person_steps)
+        self.journal = Journal(self.row.id, self.row.epoch, self.row.doc.own_step(self.step))
         self.interruption = None
         self.programs.step_ended()
 

@@ -31,7 +31,7 @@ from standfast.scope import current_attempt
 from standfast.snapshots import pack
 from standfast.stack import Stack, place
 from standfast.tools import Call, unperformed
-from standfast.withdrawing import withdraw
+from standfast.withdrawing import void_decisions, withdraw
 
 if TYPE_CHECKING:
     from standfast.scope import Attempt
@@ -142,7 +142,7 @@ class Stepper:
             await self._let_go_of_earlier_attempts()
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(
-            scope, scope.number, run.step, pack(run.plan.items, raw, stack.thoughts), logs, run.mail_read
+            scope, scope.number, run.place, pack(run.plan.items, raw, stack.thoughts), logs, run.mail_read
         )
         boundary.item, boundary.declined = run.plan.begun_with, run.mail_declined
         if run.plan.changed:
@@ -177,11 +177,13 @@ class Stepper:
         return None
 
     async def _let_go_of_earlier_attempts(self) -> None:
-        """Questions and child runs that this attempt has not asked for."""
+        """Questions, decisions of people and child runs that this attempt has not asked for."""
         s = self._s
-        asked = any(row.status == "asking" for row in s.journal.rows.values())
+        asked = s.journal.asked
+        open_ = any(row.status == "asking" for row in s.journal.rows.values())
+        decided = any(row.status in ("approved", "denied") and row.id not in asked for row in s.journal.rows.values())
         children = s.journal.unasked_children()
-        if not asked and not children:
+        if not open_ and not decided and not children:
             return
         attempt, step = self._scope.number, s.step
 
@@ -189,7 +191,7 @@ class Stepper:
             if (row.attempt, row.step) != (attempt, step):  # set back meanwhile: another attempt may ask for them
                 return None, [], None
             cancel_children(tx, row, children)
-            return None, withdraw(tx, row, ()) if asked else [], None
+            return None, [*withdraw(tx, row, ()), *void_decisions(tx, row, asked)], None
 
         await s.flushed()
         await s.write(act)

@@ -409,6 +409,7 @@ def settle_rewind(tx: Tx, row: RunRow) -> tuple[list[Event], bytes]:
     found = tx.snapshot(row, target.step)
     assert found is not None, f"run {row.id} has no snapshot {target.step}"
     row.step = target.step
+    row.doc.steps_of_people = [step for step in row.doc.steps_of_people if step < target.step]
     row.attempt += 1
     row.doc.target = None
     row.doc.branch = True

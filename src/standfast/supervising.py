@@ -101,9 +101,7 @@ class Supervisor:
             state = s.agent.state_codec.load_state(raw, s.fetch, home=s, branched=row.doc.branch)
         s.step = row.step
         s.rounds = row.doc.rounds or Rounds()
-        s.journal = Journal(
-            row.id, row.epoch, row.step - row.doc.person_steps if person is None else f"person\0{person.id}"
-        )
+        s.journal = Journal(row.id, row.epoch, row.doc.own_step(row.step) if person is None else f"person\0{person.id}")
         s.journal.rows = {r.id: r for r in rows if r.status != "withdrawn" and r.person == s.person}
         s.journal.values = {} if person is not None else dict(row.doc.values)
         s.interruption = None if person is not None else s.journal.interruption(said)
@@ -115,7 +113,8 @@ class Supervisor:
         s.outcomes = []
         scope = s.attempt = Attempt(row.attempt, s.wake.set)
         run: Run[Any] = Run(s, scope, row.attempt, row.step, state, Plan(plan, row.step), self._stack(snapshot))
-        run.plan.changed = plan != row.doc.plan  # a step set back takes its changes of the plan back
+        # A step set back takes its changes of the plan back; it is not while a person acts, it stands still.
+        run.plan.changed = person is None and plan != row.doc.plan
         taking = Stepper(s, scope, run).steps() if person is None else perform_for_person(s, scope, run, snapshot)
         token = current_attempt.set(scope)
         try:

@@ -32,11 +32,12 @@ def wake_at(tx: Tx, row: RunRow) -> float | None:
 
 
 def void_decisions(tx: Tx, run: RunRow, asked: Container[str]) -> list[Event]:
-    """What a person said about calls of this step that a redirected attempt did not ask for counts no longer."""
+    """What a person said about calls of this step counts no longer if it did not ask for them; they are told."""
     events: list[Event] = []
     for call in tx.calls_of_step(run.n, run.epoch, run.step):
-        if call.status in ("approved", "denied") and call.id not in asked:
+        if call.status in ("approved", "denied") and call.id not in asked and not call.person:
+            why = f"it was {call.status}, but the step no longer asks for it: it was not performed"
             call.status, call.error = "withdrawn", None
             tx.update_call(call)
-            events.append(ev.Answered(call=call.id, answer="withdrawn", by=None, reason="the step no longer asks this"))
+            events.append(ev.Answered(call=call.id, answer="withdrawn", by=None, reason=why))
     return events

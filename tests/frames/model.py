@@ -74,6 +74,7 @@ class Model:
         self.shown: list[Thought] | None = None  # what people see of an attempt that is over
         self.before: dict[int, Place] = {0: Place()}  # at the boundary before each step
         self.step = 0
+        self.people: list[int] = []  # which of the run's steps people took: the agent does not count them
         self.mail: dict[str, Letter] = {}
         self.known: dict[int, list[str]] = {}  # what the first reading of a step gave
         self.awaits_return: str | None = None  # the frame that must be returned to before anything else
@@ -186,8 +187,12 @@ class Model:
         self.performed += 1
         self.heard = self.heard_before
         self.named_before = self.named_in_step
+        self.people.append(event.step)
         if event.step in self.known:
             self.known[event.step + 1] = self.known.pop(event.step)
+            for id_, letter in self.mail.items():
+                if letter.state == "pending" and self.not_before.get(id_) == event.step + 1:
+                    self.not_before[id_] += 1
 
     def _rewound(self, event: ev.Rewound) -> None:
         back = self.before[event.to]
@@ -198,6 +203,7 @@ class Model:
         for id_ in self.mail:
             self.not_before[id_] = min(self.not_before.get(id_, 0), event.to)
         self.step = event.to
+        self.people = [step for step in self.people if step < event.to]
         self.known = {}
         for id_ in [i for i in self.ended if i in {t.id for t in back.stack}]:
             del self.ended[id_]
@@ -338,7 +344,7 @@ class Model:
 
     def _asked(self, data: Any) -> None:
         """What a reading gave must be what the stack allowed, no more and no less."""
-        step, pending, got = data["step"], data["pending"], data["got"]
+        step, pending, got = data["step"] + len(self.people), data["pending"], data["got"]
         waiting = [m for m in pending if self._is_pending(m) and self._may_begin(self.mail[m], step)]
         self.reads_mail = self.reads_mail or bool(waiting)
         before = self.known.get(step)

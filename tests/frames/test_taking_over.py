@@ -8,10 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.frames.world import AGENTS, Desk, World, a_world, asker, clerk, fail, said, send, think, wire
+from tests.frames.world import (
+    AGENTS,
+    Desk,
+    Numbered,
+    World,
+    a_world,
+    asker,
+    clerk,
+    fail,
+    numbered,
+    planner,
+    repeater,
+    said,
+    send,
+    think,
+    wire,
+)
 from tests.helpers import eventually, held
 
-from standfast import Accepted, CallFailed, Handle, Happened, Misuse, Refused, Runtime, TooLate
+from standfast import Accepted, CallFailed, Choice, Handle, Happened, Misuse, NotHappened, Refused, Runtime, TooLate
 from standfast.records import Answer, Mode
 from standfast.supervising import Supervisor
 from standfast.testing import Lab
@@ -362,3 +378,125 @@ async def test_the_agents_step_is_the_same_after_a_persons_steps() -> None:
         await run.hand_back("nothing done")
         assert (await run.result(timeout=120))[1:] == ["first", "yes", "second"]
         assert [line for line in world.log if line.startswith("send")] == ["send first", "send second"]
+
+
+async def approval(run: Handle[Any]) -> str:
+    async def look() -> str | None:
+        return next((n.call for n in (await run.view()).needs if n.kind == "approval"), None)
+
+    return str(await eventually(look))
+
+
+@pytest.mark.parametrize("approved", ["while taken", "after handing back"])
+@pytest.mark.parametrize("acts", [1, 3])
+async def test_the_agents_own_step_keeps_its_number_when_a_person_acts(approved: str, acts: int) -> None:
+    """`if run.step == 0:` means the same after a take-over: what was approved in that step is performed, once."""
+    async with a_world() as (runs, world):
+        run = await runs.start(numbered, Numbered())
+        call = await approval(run)
+        await held(run, "asks")
+        await run.take_over(by="ann")
+        if approved == "while taken":
+            assert await run.approve(call)
+        for n in range(acts):
+            await run.perform(think(f"{n}"), timeout=120)
+        assert (await run.view()).step == acts  # of all the run's steps, these were a person's
+        await run.hand_back("go on")
+        if approved == "after handing back":
+            assert await run.approve(call)
+        await eventually(lambda: "wire 1" in world.log)
+        second = await approval(run)
+        await held(run, "asks")
+        await run.take_over(by="bob")  # also in a later step, and after other people's steps
+        await run.perform(think("again"), timeout=120)
+        await run.approve(second)
+        await run.hand_back("go on")
+        assert (await run.result(timeout=120)).steps == [0, 1, 2, 3]
+        assert [line for line in world.log if "think" not in line] == ["send first", "wire 1", "wire 2"]
+        assert (await run.view()).step == acts + 1 + 4
+
+
+async def test_a_rewind_and_a_fork_count_the_agents_own_steps_too() -> None:
+    async with a_world() as (runs, world):
+        run = await runs.start(numbered, Numbered())
+        call = await approval(run)
+        await held(run, "asks")
+        await run.take_over(by="ann")
+        for n in range(2):
+            await run.perform(think(f"{n}"), timeout=120)
+        await run.approve(call)
+        await run.hand_back("go on")
+        await approval(run)
+        assert (await held(run, "asks")).step == 3  # two of a person's, and the agent's first
+        fork = await run.fork(at=3)
+        await fork.resume(accept_stale=True)  # it builds on what a live run has done
+        await fork.approve(await approval(fork))
+        assert (await fork.result(timeout=120)).steps == [0, 1, 2, 3]
+        await run.rewind(1)
+        await run.settled(timeout=120)
+        assert (await run.view()).step == 1  # one of a person's came before
+        await run.resume()
+        for _ in range(2):
+            await run.approve(await approval(run))
+            await eventually(lambda: world.log.count("wire 1") == 2)
+        assert (await run.result(timeout=120)).steps == [0, 1, 2, 3]
+
+
+async def test_a_redirect_for_the_step_after_is_read_there_although_a_person_acts_before() -> None:
+    async with a_world() as (runs, _):
+        run = await runs.start(numbered, Numbered())
+        call = await approval(run)
+        await held(run, "asks")
+        await run.redirect("shorter", when="next")
+        await run.take_over(by="ann")
+        await run.perform(think("aloud"), timeout=120)
+        await run.approve(call)
+        await run.hand_back("go on")
+        await run.approve(await approval(run))
+        assert (await run.result(timeout=120)).heard == ["shorter at 1"]
+
+
+async def test_what_the_agents_step_had_begun_is_taken_back_without_what_a_person_did(tmp_path: Path) -> None:
+    """Its plan item and what it relied on name the step that it is now, not the person's."""
+    path = tmp_path / "invoice"
+    path.write_text("5 euros")
+    async with a_world() as (runs, world):
+        run = await runs.start(planner, Desk(relies_on=str(path)))
+        await held(run, "asks")
+        await run.take_over(by="ann")
+        await run.perform(think("aloud"), timeout=120)
+        [item] = (await run.view()).plan
+        assert item.step == 1
+        path.write_text("6 euros")
+        await run.answer(str((await run.view()).needs[0].call), "yes")
+        await run.hand_back("go on")
+        for step in (1, 2):
+            [stale] = (await held(run, "stale")).needs
+            assert [c.args for c in stale.choices if isinstance(c, Choice) and c.verb == "rewind"] == [{"to": step}]
+            await run.take_over(by="ann")
+            await run.perform(think(f"after {step}"), timeout=120)
+            await held(run, "stale", "taken")
+            await run.hand_back("go on")
+        assert await run.rewind(3)
+        await run.settled(timeout=120)
+        assert (await run.view()).step == 3
+        assert world.log == ["think aloud", "think after 1", "think after 2"]
+
+
+async def test_a_write_of_the_agents_step_counts_as_one_step_although_a_person_acts_before_it_is_repeated() -> None:
+    """Equal writes are counted in the agent's own steps: this is its second, not its third."""
+    async with a_world() as (runs, world):
+        gate = world.shut_at("think step 0")
+        run = await runs.start(repeater, Desk())
+        await eventually(lambda: "think step 0" in world.log)
+        second = world.shut_at("send the same")
+        gate.set()
+        await eventually(lambda: world.log.count("send the same") == 2)
+        await runs.crash()
+        doubt = next(n for n in (await held(run, "in_doubt")).needs if n.kind == "doubt")
+        await run.take_over(by="ann")
+        await run.perform(think("aloud"), timeout=120)
+        assert await run.resolve(str(doubt.call), NotHappened())
+        second.set()
+        await run.hand_back("it was not sent")
+        assert await run.result(timeout=120) == 1

@@ -162,7 +162,43 @@ async def one_by_one(run: Run[Desk]) -> Done[list[str]]:
     return Done(run.state.seen)
 
 
-AGENTS = [clerk, careless, nested, greedy, patient, asker, one_by_one]
+class Numbered(BaseModel):
+    steps: list[int] = []
+    heard: list[str] = []
+
+
+@agent("numbered", tools=[send, wire, think])
+async def numbered(run: Run[Numbered]) -> Done[Numbered] | None:
+    """What it does depends on which of its steps this is."""
+    run.take_messages()
+    run.state.steps.append(run.step)
+    if run.step == 0:
+        await run.call(send("first"))
+        await run.call(wire(1))
+    if run.step == 1:
+        await run.call(wire(2))
+    run.state.heard += [f"{text} at {run.step}" for text in run.take_redirects()]
+    return Done(run.state) if run.step == 3 else None
+
+
+@agent("planner", tools=[think])
+async def planner(run: Run[Desk]) -> Done[None]:
+    """Begins its plan's only item, relies on a file, and asks."""
+    run.plan.start(run.plan.upcoming or run.plan.add("look at the file"))
+    await run.relies_on("invoice", file_content(run.state.relies_on))
+    await run.call(ask("go on?"))
+    return Done(None)
+
+
+@agent("repeater", tools=[send, think])
+async def repeater(run: Run[Desk]) -> Done[int] | None:
+    """Sends the same in each of two steps."""
+    await run.call(send("the same"))
+    await run.call(think(f"step {run.step}"))
+    return Done(run.step) if run.step == 1 else None
+
+
+AGENTS = [clerk, careless, nested, greedy, patient, asker, one_by_one, numbered, planner, repeater]
 
 
 @asynccontextmanager

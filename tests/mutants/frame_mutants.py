@@ -132,7 +132,7 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "what the agent had done is forgotten when a person acts",
         "person_steps.py",
-        "    tx.move_step(row.n, row.epoch, boundary.step)\n",
+        "    tx.move_step(row.n, row.epoch, step)\n",
         "",
         caught_by="frames",
         hint=5,
@@ -147,9 +147,30 @@ FRAME_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the agent's calls get other keys when a person has acted",
         "supervising.py",
-        "row.step - row.doc.person_steps if person is None",
+        "row.doc.own_step(row.step) if person is None",
         "row.step if person is None",
         caught_by="the_agents_step_is_the_same_after_a_persons_steps",
+    ),
+    Mutant(
+        "the agent's step gets another number when a person has acted",
+        "run.py",
+        "session.row.doc.own_step(place)",
+        "place",
+        caught_by="the_agents_steps_keep_their_numbers",
+    ),
+    Mutant(
+        "what was sent for the step after is read a step too early when a person has acted",
+        "person_steps.py",
+        "            mail.not_before += 1\n",
+        "",
+        caught_by="what_is_sent_for_a_step_is_read_there",
+    ),
+    Mutant(
+        "a rewind forgets that people took steps",
+        "stops.py",
+        "if step < target.step]",
+        "if False]",
+        caught_by="the_agents_steps_keep_their_numbers",
     ),
     Mutant(
         "a run goes on although a person has it",

@@ -349,6 +349,17 @@ def the_agents_step_is_the_same_after_a_persons_steps() -> None:
     asyncio.run(taking_over.test_the_agents_step_is_the_same_after_a_persons_steps())
 
 
+def the_agents_steps_keep_their_numbers() -> None:
+    """Whatever people did in between, also in a fork and after a rewind (R24)."""
+    asyncio.run(taking_over.test_the_agents_own_step_keeps_its_number_when_a_person_acts("while taken", 1))
+    asyncio.run(taking_over.test_a_rewind_and_a_fork_count_the_agents_own_steps_too())
+
+
+def what_is_sent_for_a_step_is_read_there() -> None:
+    """Also if a person acts before that step (R24)."""
+    asyncio.run(taking_over.test_a_redirect_for_the_step_after_is_read_there_although_a_person_acts_before())
+
+
 def a_taken_run_stands_still() -> None:
     """No resume lets a run go on that a person has taken over."""
     asyncio.run(taking_over.test_a_taken_run_stands_still_and_says_who_has_it())

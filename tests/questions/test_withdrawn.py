@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from tests.helpers import eventually, held
 from tests.questions.world import Note, World, asker, look, send
 
-from standfast import Choice, Done, Handle, Refused, Run, agent, tool, use
+from standfast import CallDenied, Choice, Done, Handle, Refused, Run, agent, tool, use
+from standfast.events import Answered
 from standfast.records import Need
 from standfast.testing import lab
 
@@ -211,3 +212,33 @@ async def _asked(run: Handle[Any], about: str) -> Need:
 
     found: Need = await eventually(look)
     return found
+
+
+@agent("heeds", tools=[send])
+async def heeds(run: Run[Letter]) -> Done[str]:
+    if run.take_messages():
+        return Done("nothing was sent")
+    try:
+        return Done(await run.call(send("ann", "hello")))
+    except CallDenied:
+        return Done("denied")
+
+
+@pytest.mark.parametrize("said", ["approved", "denied"])
+async def test_a_decision_about_a_call_that_the_step_no_longer_asks_for_has_a_fate_in_the_record(said: str) -> None:
+    """R40: whoever has allowed a call sees that it was not performed, and why."""
+    world = World()
+    async with lab([heeds], provide={World: world}) as runs:
+        run = await runs.start(heeds, Letter())
+        [need] = (await held(run, "asks")).needs
+        await run.pause()
+        call = str(need.call)
+        assert await (run.approve(call) if said == "approved" else run.deny(call, "no"))
+        await run.message("never mind", when="now")
+        await run.resume()
+        assert await run.result(timeout=120) == "nothing was sent"
+        answered = [e async for e in run.events() if isinstance(e, Answered)]
+        assert [e.answer for e in answered] == [said, "withdrawn"]
+        assert answered[1].call == call
+        assert answered[1].reason == f"it was {said}, but the step no longer asks for it: it was not performed"
+        assert world.sent == []
