@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from pydantic import BaseModel, PositiveInt
+from tests.programs.noting import essayist
 
 from standfast import (
     Budget,
@@ -386,4 +387,5 @@ AGENTS = [
     poured,
     spilled,
     parrot,
+    essayist,
 ]

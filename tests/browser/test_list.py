@@ -93,6 +93,17 @@ def test_a_new_run_is_started_from_a_form_made_of_the_schema(server: Server, per
     let_it_end(server, "from-the-form")
 
 
+def test_an_agent_that_names_a_field_for_it_is_started_with_a_text(server: Server, person: People) -> None:
+    """R26, R36: the form asks for the text alone."""
+    page = person().at("#/new")
+    page.get_by_label("Agent").select_option("essayist")
+    expect(page.get_by_label("words")).to_have_count(0)
+    page.get_by_label("subject").fill("May")
+    page.get_by_role("button", name="Start essayist").click()
+    expect(word(page)).to_have_text("Done")
+    expect(page.locator("#tabpanel")).to_contain_text("100 words on May")
+
+
 def test_permalinks_lead_to_a_step_and_to_a_call(server: Server, person: People) -> None:
     run, doors = a_memo(server, at="write_draft")
     let_it_end(server, doors)

@@ -5,13 +5,15 @@ They live apart (`make test-all`): each is skipped where its framework is not in
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
 from tests.fence.world import HELLO, Words, asked, gone, own_loop, recorded
-from tests.helpers import held
+from tests.helpers import eventually, held
 from tests.providers.scenes import goes_silent, says, use, uses
 from tests.providers.server import LoopbackProvider
 
@@ -19,6 +21,7 @@ from standfast import Accepted, Runtime, fence
 from standfast.events import CallStarted
 
 Ask = Callable[[], Awaitable[str]]
+LIMIT = 120.0  # seconds; only a hang gets there
 
 
 async def is_stopped_in_its_sub_agent(server: LoopbackProvider, ask: Ask, argument: str = "topic") -> None:
@@ -101,6 +104,85 @@ async def test_langgraph(server: LoopbackProvider) -> None:
             return str(answer["messages"][-1].content)
 
         await is_stopped_in_its_sub_agent(server, ask)
+
+
+class Ticking:
+    """A sync tool: it acts until it is unwound."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def research(self, topic: str) -> str:
+        """Find things out."""
+        self.begun.set()
+        try:
+            end = time.monotonic() + LIMIT
+            while time.monotonic() < end:
+                time.sleep(0.002)
+        finally:
+            self.ended.set()
+        return topic
+
+
+async def is_stopped_in_its_sync_tool(server: LoopbackProvider, ask: Ask, work: Ticking) -> None:
+    """R39: the framework runs it in a thread, which has ended when the cancel is settled."""
+    server.will(uses(use("research", {"topic": "x"}, "c1")))
+    async with Runtime(":memory:", agents=[a := own_loop(ask)]) as r:
+        run = await r.start(a, Words())
+        await eventually(work.begun.is_set)
+        assert await run.cancel()
+        receipt = await run.settled(timeout=LIMIT)
+        assert work.ended.is_set()
+    assert receipt.residue == ()
+
+
+async def test_sync_tools_of_pydantic_ai(server: LoopbackProvider) -> None:
+    ai: Any = pytest.importorskip("pydantic_ai")
+    models: Any = pytest.importorskip("pydantic_ai.models.openai")
+    providers: Any = pytest.importorskip("pydantic_ai.providers.openai")
+    client = fence.openai(AsyncOpenAI(base_url=server.openai_url, api_key="test", max_retries=0))
+    work = Ticking()
+    outer = ai.Agent(
+        models.OpenAIChatModel("m", provider=providers.OpenAIProvider(openai_client=client)), tools=[work.research]
+    )
+
+    async def ask() -> str:
+        return str((await outer.run("go")).output)
+
+    async with client:
+        await is_stopped_in_its_sync_tool(server, ask, work)
+
+
+async def test_sync_tools_of_openai_agents(server: LoopbackProvider) -> None:
+    agents: Any = pytest.importorskip("agents")
+    agents.set_tracing_disabled(True)
+    client = fence.openai(AsyncOpenAI(base_url=server.openai_url, api_key="test", max_retries=0))
+    work = Ticking()
+    model = agents.OpenAIChatCompletionsModel("m", client)
+    outer = agents.Agent(name="outer", model=model, tools=[agents.function_tool(work.research)])
+
+    async def ask() -> str:
+        return str((await agents.Runner.run(outer, "go")).final_output)
+
+    async with client:
+        await is_stopped_in_its_sync_tool(server, ask, work)
+
+
+async def test_sync_tools_of_langgraph(server: LoopbackProvider) -> None:
+    chat: Any = pytest.importorskip("langchain_openai")
+    agents: Any = pytest.importorskip("langchain.agents")
+    tools: Any = pytest.importorskip("langchain_core.tools")
+    work = Ticking()
+    async with fence.http_client() as http:
+        settings: dict[str, Any] = {"base_url": server.openai_url, "api_key": "test", "max_retries": 0}
+        model = chat.ChatOpenAI(model="m", http_async_client=http, **settings)
+        outer = agents.create_agent(model, [tools.tool(work.research)])
+
+        async def ask() -> str:
+            answer = await outer.ainvoke({"messages": [("user", "go")]})
+            return str(answer["messages"][-1].content)
+
+        await is_stopped_in_its_sync_tool(server, ask, work)
 
 
 async def test_the_older_http_library_is_fenced_too(server: LoopbackProvider) -> None:
