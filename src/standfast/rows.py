@@ -291,6 +291,7 @@ class RunDoc:
     taken: Taken | None = None
     person: PersonCall | None = None
     steps_of_people: list[int] = field(default_factory=list[int])  # which of the run's steps people took
+    person_steps: int = 0  # how many, in stores that did not keep which ones
     set_aside: SetAside | None = None
     took_mail: bool = False
     turn_given_for: str = ""
@@ -315,7 +316,7 @@ class RunDoc:
 
     def own_step(self, step: int) -> int:
         """Which of the agent's own steps a step of the run is: `run.step`, and what keys of its calls are made from."""
-        return step - len(self.steps_of_people)
+        return step - len(self.steps_of_people) - self.person_steps
 
     @property
     def may_differ(self) -> bool:
