@@ -14,7 +14,7 @@ from standfast.records import Mode, Residue
 if TYPE_CHECKING:
     from standfast.session import Session
 
-READ_GRACE = 0.1  # a read that is about to end anyway need not be repeated
+READ_GRACE = 0.1  # on a pause: a read that is about to end anyway need not be repeated; a cancel does not wait for it
 STEP_GRACE = 0.25  # a step that needs no further call may reach its boundary
 
 
@@ -98,25 +98,27 @@ class Stopping:
                 at_once = flight.repeatable or undoable
                 return flight.ended if at_once else await self._over(flight, flight.call.tool.grace)
             if mode == "pause" and flight.repeatable:
-                return flight.ended if flight.at_once else await self._over(flight, READ_GRACE)
+                return flight.ended if flight.at_once else await self._over_unless_harder(flight, READ_GRACE)
             if not flight.repeatable:
                 self._s.doing(f"waiting for {flight.call.tool.name}")
-            if await self._over(flight, None):
+            if await self._over_unless_harder(flight, None):
                 return True
 
-    async def _over(self, flight: Flight, seconds: float | None) -> bool:
-        """True if the call ended in time; False if it did not, or the mode hardened before a limit was set."""
+    async def _over(self, flight: Flight, seconds: float) -> bool:
+        """Did the call end in time? A harder stop takes nothing of that time: it may be clean-up."""
+        if not flight.ended:
+            await asyncio.wait({flight.until_over()}, timeout=seconds)
+        return flight.ended
+
+    async def _over_unless_harder(self, flight: Flight, seconds: float | None) -> bool:
+        """True if the call ended by itself; False if its time is up, or the mode has hardened meanwhile."""
         if flight.ended:
             return True
-        over = flight.until_over()
-        if seconds is not None:
-            await asyncio.wait({over}, timeout=seconds)
-            return flight.ended
         self._hardened.clear()
         hardened = asyncio.ensure_future(self._hardened.wait())
         try:
-            either: set[asyncio.Future[Any]] = {over, hardened}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {flight.until_over(), hardened}
+            await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             hardened.cancel()
         return flight.ended

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 
+import pytest
 from tests.cancel.support import (
     LIMIT,
     Nothing,
@@ -17,7 +18,7 @@ from tests.cancel.support import (
 )
 from tests.helpers import eventually
 
-from standfast import Done, Run, Runtime, agent, child, idempotency_key, tool
+from standfast import Done, Run, Runtime, agent, child, idempotency_key, stopping, tool
 from standfast.events import CallStarted
 
 
@@ -44,6 +45,36 @@ async def test_pause_cuts_a_read_and_resume_repeats_it_with_the_same_key(db: str
         assert await run.result(timeout=LIMIT) == "read"
         assert len(keys) == 2
         assert keys[0] == keys[1]
+
+
+@pytest.mark.parametrize("before", ["nothing", "a pause"])
+@pytest.mark.parametrize("in_a_thread", [False, True], ids=["in the loop", "in a thread"])
+async def test_a_cancel_cuts_a_read_at_once_also_in_the_time_that_a_pause_gives_it(
+    db: str, monkeypatch: pytest.MonkeyPatch, before: str, *, in_a_thread: bool
+) -> None:
+    """R6, RULINGS "Clean-up after a cut": the time to end by itself is a pause's alone."""
+    monkeypatch.setattr(stopping, "READ_GRACE", 3600.0)
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @tool(effect="read", name="slow")
+    async def slow() -> str:
+        begun.set()
+        await asyncio.sleep(3600)
+        return "read"
+
+    @tool(effect="read", name="slow")
+    def slow_thread() -> str:
+        loop.call_soon_threadsafe(begun.set)
+        while True:
+            time.sleep(0.001)
+
+    async with under_way(db, one_call_of(slow_thread if in_a_thread else slow), begun) as run:
+        if before == "a pause":
+            assert await run.pause()
+            assert (await run.view()).status == "pausing", "the read may still end by itself"
+        receipt = await cancelled(run)
+        assert outcomes(receipt) == {"slow": "aborted"}
 
 
 async def test_a_read_that_ends_within_the_short_grace_is_not_repeated(db: str) -> None:
