@@ -134,3 +134,11 @@ def test_what_a_server_prints_is_what_the_docs_say(tmp_path: Path) -> None:
         assert "set-cookie" in answer.headers
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("page", ["page.md", "server.md"])
+def test_a_page_of_the_server_says_what_it_needs_and_how_to_open_it(page: str) -> None:
+    """The printed address has no token in it: see above."""
+    text = (ROOT / "docs/guide" / page).read_text()
+    assert "pip install 'standfast[server]'" in text
+    assert "?token=TOKEN" in text
