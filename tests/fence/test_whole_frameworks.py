@@ -64,7 +64,16 @@ async def test_a_checkpoint_of_its_own_skips_what_the_run_does_not_have() -> Non
     assert await framework.crashes_once(framework.agent(checkpoint=True)) == ["two"]
 
 
+def words_of(page: str) -> str:
+    return " ".join((ROOT / "docs/guide" / page).read_text(encoding="utf-8").split())
+
+
 def test_the_guide_says_both() -> None:
-    words = " ".join((ROOT / "docs/guide/fence.md").read_text(encoding="utf-8").split())
+    words = words_of("fence.md")
     assert "writes that the framework's own tools have performed are performed a second time" in words
     assert "Do not use a framework's own checkpoint inside a step" in words
+
+
+@pytest.mark.parametrize("page", ["fence.md", "tools.md"])
+def test_the_guide_says_how_tools_that_only_a_framework_holds_are_known_elsewhere(page: str) -> None:
+    assert "tools=[search, send])`" in words_of(page)
