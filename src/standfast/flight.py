@@ -237,11 +237,10 @@ class Flight:
 
     def where(self) -> str:
         """What it is doing now, for people."""
-        if self.body is not None:
-            return self.body.where()
-        if self.threads:
-            return self.threads.where()
-        return place_of_task(self.task) if self.task is not None else ""
+        if self.body is None and not self.threads:
+            return place_of_task(self.task) if self.task is not None else ""
+        body = "" if self.body is None else self.body.where()
+        return "; ".join(filter(None, (body, self.threads.where() if self.threads else "")))
 
     # --- context.CallContext ------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from standfast.from_threads import handed
+
 FIRST_REPEAT = 0.05
 LONGEST_REPEAT = 1.0
 INSISTING = 1.0  # after its grace, code is asked again for so long before it counts as still running
@@ -121,8 +123,8 @@ class RunTask(asyncio.Task[T]):
     """A task of a run. A cancellation that others pass on to it does not disturb a clean-up that is under way.
 
     A stop cuts a task and its parent, each once. But the parent passes its own on to those it waits for (`gather`,
-    `TaskGroup`, `wait_for`, whoever cancels in a `finally`): they would be cancelled twice, the second time in their
-    clean-up. A timer of the task's own (`asyncio.timeout`) cancels it all the same.
+    `TaskGroup`, `wait_for`, whoever cancels in a `finally`, also a thread): they would be cancelled twice, the second
+    time in their clean-up. A timer of the task's own (`asyncio.timeout`) cancels it all the same.
     """
 
     stopping: Callable[[], bool] = staticmethod(lambda: False)  # is what it belongs to being stopped?
@@ -130,14 +132,16 @@ class RunTask(asyncio.Task[T]):
     def cancel(self, msg: Any | None = None) -> bool:
         """False if it has been cut already and is cleaning up: then whoever waits for it gets theirs when it ends."""
         by = getattr(_asking, "task", None) or _current_task()
-        if by is None or by is self:
+        if by is self or (by is None and not handed()):
             return super().cancel(msg)
-        ladder, theirs = _ladders.get(self), _ladders.get(by)
+        ladder, theirs = _ladders.get(self), ladder_of(by)
         if ladder is not None and ladder.asked and ladder.quiet > 0:
             if theirs is not None:
                 theirs.allow(ladder.quiet + theirs.grace)  # it waits for this clean-up before its own begins
             return False
-        if theirs is not None or self.stopping():  # a step may pass on the end of one call before the others are cut
+        # A step may pass on the end of one call before the others are cut; a thread that is cut gives up what it
+        # waited for.
+        if theirs is not None or by is None or self.stopping():
             _passed[self] = self.get_loop().time()
         return super().cancel(msg)
 

@@ -76,8 +76,8 @@ async def _end_code(session: Session, scope: Attempt) -> None:
 
 
 async def _cut(session: Session, scope: Attempt) -> None:
-    _say_cut(session, "tasks", map(place_of_task, scope.others()))
-    _say_cut(session, "threads", scope.pieces.places())
+    _say_cut(session, "tasks", [*map(place_of_task, scope.others()), *scope.pieces.places("task")])
+    _say_cut(session, "threads", scope.pieces.places("thread"))
     tasks = await scope.cut_others()
     residue = leave_code(session, tasks)
     residue += leave_threads(session, await scope.pieces.outlive(), residue)

@@ -1,22 +1,32 @@
-"""Work that a call or an attempt has started in threads of an executor: cut with it, waited for, named (R39)."""
+"""Work that a call or an attempt has started in threads of an executor, and what these have handed to its event loop.
+
+It is cut with its owner, waited for, and named (R39).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from standfast.ladder import CODE_GRACE, INSISTING
 from standfast.records import ByItself
 
 
 class Piece(Protocol):
-    """One function in somebody else's thread."""
+    """One function in somebody else's thread, or a coroutine that a thread has handed over."""
 
     over: asyncio.Future[None]  # of its owner's loop; done once the function has ended, or will never begin
     call: object  # whose code has begun it; None: a step's
-    by_itself: ByItself | None  # how it ended, if it came to its own end; None: it goes on, or was cut short
+
+    @property
+    def kind(self) -> Literal["thread", "task"]: ...
+
+    @property
+    def by_itself(self) -> ByItself | None:
+        """How it ended, if it came to its own end; None: it goes on, or was cut short."""
+        ...
 
     def cut(self, grace: float) -> None:
         """Ask it to end; returns at once."""
@@ -110,8 +120,12 @@ class Pieces:
 
     @property
     def by_itself(self) -> ByItself | None:
-        """How all that was running when the owner was cut has ended by itself; None if anything was cut short."""
-        ends = {piece.by_itself for piece in self._asked}
+        """How all that was running when the owner was cut has ended by itself; None if anything was cut short.
+
+        A thread that waits for what it has handed over is cut short however that ends.
+        """
+        handed = [piece for piece in self._asked if piece.kind == "task"]
+        ends = {piece.by_itself for piece in handed or self._asked}
         if not ends or None in ends:
             return None
         return "failed" if "failed" in ends else "finished"
@@ -148,9 +162,9 @@ class Pieces:
         """What to wait for until each of them has ended."""
         return {piece.over for piece in self._now()}
 
-    def places(self) -> list[str]:
+    def places(self, kind: Literal["thread", "task"] | None = None) -> list[str]:
         """What each of them is doing now."""
-        return sorted(piece.where() for piece in self._now())
+        return sorted(piece.where() for piece in self._now() if kind in (None, piece.kind))
 
     def where(self) -> str:
         """The same in one text."""

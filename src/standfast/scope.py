@@ -9,6 +9,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from standfast.context import CallContext, current_call
+from standfast.from_threads import handed
+from standfast.handed_tasks import own_handed
 from standfast.ladder import CODE_GRACE, INSISTING, RunTask, cut_task, end_tasks, grant, ladder_of, leave_behind
 from standfast.owning import Pieces
 
@@ -174,9 +176,14 @@ class TaskWatch:
             task = asyncio.Task(coro, loop=loop, **kwargs) if attempt is None else _task_of(attempt, coro, loop, kwargs)
         if attempt is not None and attempt.loop is loop:
             call = current_call.get() if context is None else context.get(current_call)
-            attempt.own(task, asyncio.current_task(loop), call)
             if call is not None:
                 begun_by[task] = call
+            parent = asyncio.current_task(loop)
+            mine = call.pieces() if call is not None and parent is None and handed() else None
+            if call is not None and mine is not None and mine is not attempt.pieces:
+                own_handed(task, mine, call)
+            else:
+                attempt.own(task, parent, call)
         return task
 
 

@@ -20,6 +20,7 @@ from tests.budget import test_equal_writes as equal
 from tests.cancel import test_begun_too_late as too_late
 from tests.cancel import test_clean_up as clean_up
 from tests.cancel import test_clean_up_side_by_side as side_by_side
+from tests.cancel import test_handed_back as handed_back
 from tests.cancel import test_left_by_calls as left_by_calls
 from tests.cancel import test_left_by_steps as left_by_steps
 from tests.cancel import test_left_running as left
@@ -642,6 +643,22 @@ def what_a_call_leaves_running_keeps_its_undo_in_doubt() -> None:
 def an_undo_ends_with_what_it_has_started() -> None:
     play = left_by_calls.test_a_call_is_undone_when_what_its_undo_has_started_has_ended
     _in_a_folder(lambda folder: play(str(folder / "runs.db"), "task"))
+
+
+def what_a_thread_hands_back_is_cut_with_its_call() -> None:
+    _in_a_folder(
+        lambda folder: handed_back.test_it_is_cut_with_a_write_and_ends_before_the_undo(
+            str(folder / "runs.db"), "sync tool", handed_back.and_waits
+        )
+    )
+
+
+def what_a_thread_hands_back_may_clean_up() -> None:
+    _in_a_folder(
+        lambda folder: handed_back.test_it_may_clean_up_undisturbed(
+            str(folder / "runs.db"), "sync tool", handed_back.and_gives_up
+        )
+    )
 
 
 def what_before_starts_is_owned() -> None:

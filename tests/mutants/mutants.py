@@ -344,9 +344,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a task that its parent has cancelled is cancelled again",
         "ladder.py",
-        "    if not asked and not _was_passed_on(task, grace):\n",
-        "    if True:\n",
+        "asked=task.cancelling() > before[task]",
+        "asked=False",
         caught_by="a_cut_task_does_not_cut_those_it_waits_for_twice",
+        also=(("ladder.py", "not asked and not _was_passed_on(task, grace)", "not asked"),),
     ),
     Mutant(
         "a task in its clean-up gets the cancellation of the one that waits for it",
@@ -369,6 +370,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "            self._closed = self._closed or not self._running\n",
         "            pass\n",
         caught_by="a_timer_of_a_cut_call_begins_nothing",
+    ),
+    Mutant(
+        "what a thread of a call hands back is the step's",
+        "scope.py",
+        "parent is None and handed() else None\n",
+        "False else None\n",
+        caught_by="what_a_thread_hands_back_is_cut_with_its_call",
+    ),
+    Mutant(
+        "a thread that gives up disturbs the clean-up of what it has handed back",
+        "ladder.py",
+        "(by is None and not handed())",
+        "by is None",
+        caught_by="what_a_thread_hands_back_may_clean_up",
     ),
     Mutant(
         "a refused call counts as clean-up",

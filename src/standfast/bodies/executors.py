@@ -1,6 +1,6 @@
-"""Learning which threads code of a run starts through its event loop, and through anyio (R39).
+"""Learning which threads code of a run starts through its event loop or anyio, and what these hand back (R39).
 
-The loop's own method is wrapped, not its executor: a user's executor keeps its size and the names of its threads, and
+The loop's own methods are wrapped, not its executor: a user's executor keeps its size and the names of its threads, and
 one that is set or passed at any time is seen too. What is started outside any attempt takes the plain way.
 """
 
@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextvars import Context
 from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -20,7 +21,9 @@ from typing import Any
 
 from standfast.bodies.owned import ForeignWork, OwnedThread, name_of, owner, resolves_names
 from standfast.bodies.standing_in import StandIn
+from standfast.from_threads import hand
 from standfast.owning import Pieces
+from standfast.scope import current_attempt
 
 ANYIO = "anyio._backends._asyncio"
 ENDED = "no thread is started for a call or step that was stopped and has ended"
@@ -28,17 +31,29 @@ _lock = threading.Lock()  # loops of several threads may be watched
 
 
 class LoopWatch:
-    """Wraps `run_in_executor` of one loop, for as long as a runtime drives runs there."""
+    """Wraps two methods of one loop, for as long as a runtime drives runs there."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop: Any = loop
         self._plain: Callable[..., asyncio.Future[Any]] = loop.run_in_executor
+        self._plain_soon: Callable[..., asyncio.Handle] = loop.call_soon_threadsafe
         self.users = 0
         self._stands = StandIn(loop, "run_in_executor")
         self._stands.put(self._run_in_executor)
+        self._stands_soon = StandIn(loop, "call_soon_threadsafe")
+        self._stands_soon.put(self._call_soon_threadsafe)
 
     def remove(self) -> None:
         self._stands.remove()
+        self._stands_soon.remove()
+
+    def _call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        attempt = current_attempt.get() if context is None else context.get(current_attempt)
+        if attempt is None or not self._stands_soon.active or asyncio._get_running_loop() is self._loop:
+            return self._plain_soon(callback, *args, context=context)
+        return self._plain_soon(hand, callback, *args, context=context)
 
     def _run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         mine = owner() if self._stands.active else None

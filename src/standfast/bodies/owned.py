@@ -10,16 +10,16 @@ import socket
 import threading
 from collections.abc import Callable, MutableMapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from standfast.bodies.unwinding import Unwinding
 from standfast.context import Stopped, current_call
+from standfast.handed_tasks import CUT, comes_of_the_cut
 from standfast.owning import Pieces, in_loop
 from standfast.places import place_of_thread
 from standfast.records import ByItself
 from standfast.scope import current_attempt
 
-CHAIN = 100  # errors that others caused
 _joined_at_exit: MutableMapping[threading.Thread, Any] = cast("Any", pools)._threads_queues
 
 
@@ -48,6 +48,8 @@ def owner() -> Pieces | None:
 
 class OwnedThread(Unwinding):
     """Runs `fn` in a thread of a pool; after `cut()` its Python code is unwound, and the pool's thread goes on."""
+
+    kind: Literal["thread", "task"] = "thread"
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class OwnedThread(Unwinding):
         current_attempt.reset(vars_[1])
         if returned:
             self.by_itself = "finished"
-        elif raised is not None and not (self._cut and _comes_of_the_cut(raised)):
+        elif raised is not None and not (self._cut and comes_of_the_cut(raised)):
             self.by_itself = "failed"
         self._fn = _nothing  # what fn holds must not live as long as this object
         if self._left:
@@ -125,7 +127,7 @@ class OwnedThread(Unwinding):
         self._call_in_loop(self._ended)
         if returned:
             return returned[0]
-        if raised is None or (isinstance(raised, Stopped) and self._cut):
+        if raised is None or (isinstance(raised, CUT) and self._cut):
             raise asyncio.CancelledError("the thread was cut with its call or step")
         raise raised
 
@@ -140,18 +142,10 @@ class OwnedThread(Unwinding):
             _change_threads(pool, thread, there=True)
 
 
-def _comes_of_the_cut(error: BaseException) -> bool:
-    """Is it what was thrown, or an error that code made of that?"""
-    found: BaseException | None = error
-    for _ in range(CHAIN):
-        if found is None or isinstance(found, Stopped | asyncio.CancelledError):
-            break
-        found = found.__cause__ or found.__context__
-    return isinstance(found, Stopped | asyncio.CancelledError)
-
-
 class ForeignWork:
     """Work in an executor that was passed: waited for and named, never cut, because it may be somebody else's."""
+
+    kind: Literal["thread", "task"] = "thread"
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from standfast.bodies import Cut
 from standfast.bodies.unwinding import Unwinding
 from standfast.contained import shown
 from standfast.context import Stopped
+from standfast.handed_tasks import CUT
 from standfast.ladder import CODE_GRACE
 
 
@@ -98,7 +99,7 @@ class ThreadBody(Unwinding):
     def _outcome(self, returned: list[Any], error: BaseException | None) -> tuple[Any, BaseException | None]:
         if returned:
             return returned.pop(), None
-        if isinstance(error, Stopped | asyncio.CancelledError) and self._token.stopped:
+        if isinstance(error, CUT) and self._token.stopped:
             return None, Cut("the body was cut before it ended by itself")
         if isinstance(error, Exception):
             return None, error
