@@ -17,7 +17,9 @@ from standfast.context import current_call
 from standfast.flight import Flight
 from standfast.ladder import cut_task, end_tasks
 from standfast.outliving import leave_code, leave_threads, not_ended
+from standfast.places import place_of_task
 from standfast.scope import Attempt, current_attempt
+from standfast.sleeping import sleeps_until
 from standfast.stops import still_running
 from standfast.tools import unperformed
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 10.0  # seconds at most for what it has started and not waited for, out of the time that it has
+NO_LONGER = 1.0  # for what will sleep for longer than that: it may yet be ended by what it was started for
+LOOKING = 0.05  # how often it is looked whether anything but that goes on
 
 
 class TookTooLong(Exception):  # noqa: N818 - it states the fact
@@ -58,7 +62,7 @@ async def ahead(call: Flight, work: Callable[[], Awaitable[T]]) -> T:
 async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float) -> T:
     """What `work` returns once all that it has started has ended; raises what it raises, or TookTooLong.
 
-    `call.spoiled` says afterwards that something it had started and not waited for did not end, and was cut.
+    `call.unended` says afterwards what it had started and not waited for that did not end, and was cut.
     """
     loop = call.session.env.loop
     end = loop.time() + seconds
@@ -70,7 +74,7 @@ async def aside(call: Flight, work: Callable[[], Awaitable[T]], seconds: float) 
         in_time = task.done()
         if in_time and not task.cancelled() and task.exception() is None:
             await _rest(call, mine, min(end, loop.time() + PATIENCE))
-        call.spoiled = bool(_going(call, mine))
+        call.unended = "; ".join(_places(call, mine))
         left = await _cut(call, mine)
     except asyncio.CancelledError:
         call.cut_threads()
@@ -119,10 +123,22 @@ def _going(call: Flight, mine: Attempt) -> set[asyncio.Future[Any]]:
     return threads.union(mine.others())
 
 
+def _places(call: Flight, mine: Attempt) -> list[str]:
+    """The same in words."""
+    threads = [] if call.threads is None else call.threads.places()
+    return sorted({*map(place_of_task, mine.others()), *threads})
+
+
 async def _rest(call: Flight, mine: Attempt, end: float) -> None:
-    """It has returned: what it has started is part of it, and may end by itself."""
+    """It has returned: what it has started is part of it, and may end by itself.
+
+    Not what sleeps beyond that time, as a library's keepalive does: then it is known sooner that it will not end.
+    """
+    enough = mine.loop.time() + NO_LONGER
     while (going := _going(call, mine)) and (left := end - mine.loop.time()) > 0:
-        await asyncio.wait(going, timeout=left)
+        if mine.loop.time() >= enough and all((sleeps_until(one) or 0.0) > end for one in going):
+            return
+        await asyncio.wait(going, timeout=min(left, LOOKING))
 
 
 async def _cut(call: Flight, mine: Attempt) -> list[Residue]:

@@ -70,7 +70,7 @@ class Flight:
     __slots__ = (
         *("abandoned", "attempt", "beside", "body", "call", "cleaning", "cutting", "done", "ended", "facts", "gone"),
         *("heard", "id", "mark", "over", "passage", "progressed", "ref", "row", "scope", "threads"),
-        *("session", "speech", "spoiled", "take", "task", "tied", "token", "unwound"),
+        *("session", "speech", "spoiled", "take", "task", "tied", "token", "unended", "unwound"),
     )
 
     def __init__(
@@ -110,6 +110,7 @@ class Flight:
         self.passage = False  # a request that no call made: recorded and counted, never replayed
         self.beside = beside  # before, probe, undo, a reading of a fact: outside the gate, cut only with its own code
         self.spoiled = False  # a stop refused or cut one of its requests: what its body makes of that is no result
+        self.unended = ""  # what code beside it had started that did not end, and was cut
         self.tied: set[Tied] | None = None  # requests under way that must not outlive it
         self.mark = ""  # of its programs, once it has started one
         self.threads: Pieces | None = None  # work in executors, once it has started some or was cut

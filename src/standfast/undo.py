@@ -104,8 +104,8 @@ class Ledger:
             return "in_doubt", "it was undone while what it had started was still running"
         if self._goes_on(row):
             return "in_doubt", "what an undo of it had started was still running"
-        if call.spoiled:
-            return "in_doubt", "what its undo had started and not waited for did not end, and was cut"
+        if call.unended:
+            return "in_doubt", f"what its undo had started and not waited for did not end, and was cut: {call.unended}"
         if row.status != "finished" and await self._s.may_still_happen(row):
             return "in_doubt", "it was undone while another process may still have been at it"
         return "undone", ""

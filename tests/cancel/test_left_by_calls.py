@@ -6,6 +6,7 @@ Nor is what its `before`, `undo` and `probe` have started.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -358,6 +359,76 @@ async def test_what_an_undo_leaves_and_a_cut_ends_leaves_the_undo_in_doubt(
         assert "still running" not in left_behind(receipt)
         work.let_go.set()
         assert work.log == []
+
+
+async def keepalive() -> None:
+    """As a pool of connections has one."""
+    while True:
+        await asyncio.sleep(1_000_000)
+
+
+async def test_what_an_undo_leaves_sleeping_for_long_is_not_waited_for(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known that it will not end in time; what it was stays unknown, and where it is, is said."""
+    monkeypatch.setattr("standfast.aside.PATIENCE", 10 * LIMIT)
+    monkeypatch.setattr("standfast.undo.ALL_TRIES_SECONDS", 100 * LIMIT)
+    done = asyncio.Event()
+
+    async def delete(_: Performed[Any, Any]) -> None:
+        keep(asyncio.create_task(keepalive()))
+
+    @tool(undo=delete)
+    async def put() -> None:
+        done.set()
+
+    async with under_way(db, sleeper(put), done) as run:
+        receipt = await cancelled(run)
+        assert [u.outcome for u in receipt.undone] == ["in_doubt"]
+        assert "did not end, and was cut: keepalive at test_left_by_calls.py" in left_behind(receipt)
+
+
+async def test_what_sleeps_and_then_acts_is_waited_for(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R39: undone is not said before; also beside something that would sleep for long, and that it ends."""
+    monkeypatch.setattr("standfast.aside.NO_LONGER", 0.0)
+    done, log = asyncio.Event(), list[str]()
+
+    async def deletes(watchdog: asyncio.Task[None]) -> None:
+        await asyncio.sleep(0.2)
+        log.append("deleted")
+        watchdog.cancel()
+
+    async def delete(_: Performed[Any, Any]) -> None:
+        watchdog = asyncio.create_task(keepalive())
+        keep(watchdog)
+        keep(asyncio.create_task(deletes(watchdog)))
+
+    @tool(undo=delete)
+    async def put() -> None:
+        done.set()
+
+    async with under_way(db, sleeper(put), done) as run:
+        receipt = await cancelled(run)
+        assert log == ["deleted"]
+        assert [u.outcome for u in receipt.undone] == ["undone"]
+
+
+async def test_what_an_undo_starts_in_a_context_of_its_own_is_nobody_s(db: str) -> None:
+    """What the guide offers to a library that keeps a task for good."""
+    done, kept = asyncio.Event(), list[asyncio.Task[None]]()
+
+    async def delete(_: Performed[Any, Any]) -> None:
+        kept.append(asyncio.create_task(keepalive(), context=contextvars.Context()))
+
+    @tool(undo=delete)
+    async def put() -> None:
+        done.set()
+
+    async with under_way(db, sleeper(put), done) as run:
+        receipt = await cancelled(run)
+        assert [u.outcome for u in receipt.undone] == ["undone"]
+        assert not kept[0].done()
+        kept[0].cancel()
 
 
 async def test_what_before_has_started_is_cut_before_the_undo(db: str) -> None:

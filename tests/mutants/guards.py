@@ -645,6 +645,12 @@ def an_undo_ends_with_what_it_has_started() -> None:
     _in_a_folder(lambda folder: play(str(folder / "runs.db"), "task"))
 
 
+def an_undo_ends_with_what_sleeps_and_then_acts() -> None:
+    play = left_by_calls.test_what_sleeps_and_then_acts_is_waited_for
+    with pytest.MonkeyPatch.context() as patch:
+        _in_a_folder(lambda folder: play(str(folder / "runs.db"), patch))
+
+
 def what_a_thread_hands_back_is_cut_with_its_call() -> None:
     _in_a_folder(
         lambda folder: handed_back.test_it_is_cut_with_a_write_and_ends_before_the_undo(

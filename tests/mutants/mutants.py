@@ -477,6 +477,13 @@ MUTANTS: tuple[Mutant, ...] = (
         caught_by="an_undo_ends_with_what_it_has_started",
     ),
     Mutant(
+        "what sleeps for a moment is taken for what sleeps for good",
+        "aside.py",
+        "(sleeps_until(one) or 0.0) > end for one",
+        "sleeps_until(one) is not None for one",
+        caught_by="an_undo_ends_with_what_sleeps_and_then_acts",
+    ),
+    Mutant(
         "what before has started is nobody's",
         "aside.py",
         "            attempt.pieces.take(call.threads)\n",
