@@ -5,7 +5,7 @@ Every surface shows these words, so that none of them promises an undo that ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from standfast.abc import Tx
@@ -15,6 +15,7 @@ from standfast.redirectable import declared, short, upcoming, why_not
 from standfast.rows import CallRow, RunRow
 from standfast.stops import asks_in_vain
 
+_CHILD: Final = "child"  # the call that waits for a child run: what is in flight there is told instead
 _NAMED: Final = 2  # calls by name; the others are counted: a button has room for two lines
 _FIRST: Final[tuple[tuple[Hold, str], ...]] = (
     ("asks", "first answer what it asks"),
@@ -32,24 +33,35 @@ def consequences(tx: Tx, row: RunRow, waiting_for: str) -> Consequences:
     if row.status == "cancelling":
         late = "too late: it is being cancelled"
         return Consequences(late, late, _waits(waiting_for, "settling"))
+    below = list(_below(tx, row))
+    pause, cancel = _pause(row, below, waiting_for), _cancel(tx, row, below)
     if no_redirect := why_not(tx, row):
-        return Consequences(
-            _pause(row, waiting_for), f"not offered: {no_redirect}", _cancel(tx, row), no_redirect=no_redirect
-        )
-    return Consequences(_pause(row, waiting_for), _redirect(tx, row), _cancel(tx, row))
+        return Consequences(pause, f"not offered: {no_redirect}", cancel, no_redirect=no_redirect)
+    return Consequences(pause, _redirect(tx, row), cancel)
 
 
-def _pause(row: RunRow, waiting_for: str) -> str:
+def _below(tx: Tx, row: RunRow) -> Iterator[RunRow]:
+    """The live runs below, which are stopped with it."""
+    for id_ in tx.children(row.id, live=True):
+        child = tx.run(id_)
+        if child is not None:
+            yield child
+            yield from _below(tx, child)
+
+
+def _pause(row: RunRow, below: Sequence[RunRow], waiting_for: str) -> str:
     """Of a paused run: what Resume would do, which has its place."""
     if row.status == "queued":
-        return "holds it before it starts"
+        return "holds it before it goes on" if row.fence else "holds it before it starts"
     if row.status == "pausing":
         return _waits(waiting_for, "holding it")
     if row.status == "paused":
         return _resume(row)
-    if finishing := _effects(row):
-        return f"lets {_names(finishing)} finish, then holds it"
-    return f"closes {_names(row.in_flight)}, holds it here" if row.in_flight else "holds it here at once"
+    flying = [ref for one in (row, *below) for ref in one.in_flight if ref.tool != _CHILD]
+    it = f"it and {_runs(below)}" if below else "it"
+    if finishing := [ref for ref in flying if _has_effect(ref)]:
+        return f"lets {_names(finishing)} finish, then holds {it}"
+    return f"closes {_names(flying)}, holds {it} here" if flying else f"holds {it} here at once"
 
 
 def _resume(row: RunRow) -> str:
@@ -68,21 +80,22 @@ def _redirect(tx: Tx, row: RunRow) -> str:
     if row.status in ("pausing", "paused"):
         return "read when it goes on"
     if row.status == "queued":
-        return "rewrites the first step"
+        return "read when it goes on" if row.fence else "rewrites the first step"
     if (item := upcoming(row.doc.plan)) is not None:
         return f"rewrites “{short(item.title)}”"
     return f"takes step {row.step} again, your way" if row.in_flight else "rewrites the next step"
 
 
-def _cancel(tx: Tx, row: RunRow) -> str:
+def _cancel(tx: Tx, row: RunRow, below: Sequence[RunRow]) -> str:
     """What is kept, what is taken back, and what nobody can take back; as the default of cancel does it."""
-    if row.status == "queued" and not row.step:
+    if row.status == "queued" and not row.fence:
         return "ends before it starts"
-    at_stake = [call for call in tx.at_stake(row.n, row.epoch, row.step) if call.kind != "child"]
+    family = (row, *below)
+    at_stake = [c for one in family for c in tx.at_stake(one.n, one.epoch, one.step) if c.kind != "child"]
     undone = [call for call in at_stake if call.undoable]
     stays = [call for call in at_stake if not call.undoable]
-    flying = {ref.id for ref in row.in_flight}
-    cut = [ref for ref in row.in_flight if ref.effect not in ("write", "irreversible")]
+    flying = {ref.id for one in family for ref in one.in_flight}
+    cut = [ref for one in family for ref in one.in_flight if not _has_effect(ref) and ref.tool != _CHILD]
     parts = [f"keeps {row.step} finished {'step' if row.step == 1 else 'steps'}" if row.step else "no step is finished"]
     if undone:
         in_progress = " in progress" if all(call.id in flying for call in undone) else ""
@@ -91,11 +104,17 @@ def _cancel(tx: Tx, row: RunRow) -> str:
         parts.append(f"cannot undo {_names(_refs(stays))}")
     if cut and not at_stake:
         parts.append(f"cuts {_names(cut)}")
+    if below:
+        parts.append(f"cancels {_runs(below)}")
     return ", ".join(parts)
 
 
-def _effects(row: RunRow) -> list[CallRef]:
-    return [ref for ref in row.in_flight if ref.effect in ("write", "irreversible")]
+def _has_effect(ref: CallRef) -> bool:
+    return ref.effect in ("write", "irreversible")
+
+
+def _runs(below: Sequence[RunRow]) -> str:
+    return "its child run" if len(below) == 1 else f"its {len(below)} child runs"
 
 
 def _refs(calls: Sequence[CallRow]) -> list[CallRef]:

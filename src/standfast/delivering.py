@@ -53,7 +53,8 @@ def disposition(row: RunRow, mail: MailRow, waits: str) -> str:
     if row.status == "paused":
         return "; then ".join(filter(None, [_read_when(row, wakes=not waits), waits]))
     if row.status == "queued":
-        return "; then ".join(filter(None, ["read when the run starts", waits]))
+        when = "goes on" if row.fence else "starts"
+        return "; then ".join(filter(None, [f"read when the run {when}", waits]))
     if waits:
         return waits
     if mail.when == "now":

@@ -197,7 +197,10 @@ def receipt(tx: Tx, row: RunRow, status: Status) -> Receipt:
     residue += left_running(tx, row, residue)
     for entry in undone:
         if entry.outcome != "undone":
-            residue.append(Residue(f"{entry.call.tool} could not be undone", entry.reason or entry.outcome, entry.call))
+            lasting = Residue(f"{entry.call.tool} could not be undone", entry.reason or entry.outcome, entry.call)
+            told = {(one.what, one.call.id) for one in residue if one.call is not None}  # by a child's receipt
+            if (lasting.what, entry.call.id) not in told:
+                residue.append(lasting)
     known = {c.id for c in ledger}
     for flight in outcomes:
         open_ = flight.outcome in ("in_doubt", "still_running") and flight.call.id not in known

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 from tests.helpers import eventually, held
 
-from standfast import Consequences, Done, Handle, Performed, Run, Runtime, RunView, agent, ask, tool
+from standfast import Consequences, Done, Handle, Performed, Run, Runtime, RunView, agent, ask, child, tool
 from standfast.testing import lab
 
 LIMIT = 20.0  # seconds; only a hang gets there
@@ -177,3 +177,60 @@ async def test_a_run_that_has_not_begun_ends_before_it_starts(tmp_path: Any) -> 
         assert (await run.view()).consequences == Consequences(
             "holds it before it starts", "rewrites the first step", "ends before it starts"
         )
+
+
+async def test_a_run_that_waits_to_go_on_is_not_said_to_start(tmp_path: Any) -> None:
+    """What it has done in its first step would be taken back."""
+    doors["door"] = asyncio.Event()
+
+    @agent("author")
+    async def author(run: Run[Nothing]) -> Done[None]:
+        run.take_redirects()
+        await run.call(draft(0), title="The draft")
+        await run.call(look(), title="The book")
+        return Done(None)
+
+    path = str(tmp_path / "runs.db")
+    async with Runtime(path, agents=[author]) as runs:
+        run = await runs.start(author, Nothing())
+        await eventually(lambda: _flies(run, "look"), LIMIT)
+        await run.pause()
+        await run.settled(timeout=LIMIT)
+    async with Runtime(path, agents=[author], drive=False) as runs:
+        run = runs.handle(run.id)
+        assert await run.resume()
+        view = await run.view()
+        assert (view.status, view.consequences) == (
+            "queued",
+            Consequences("holds it before it goes on", "read when it goes on", "no step is finished, undoes The draft"),
+        )
+        answer = await run.redirect("otherwise")
+        assert answer and answer.note == "read when the run goes on"
+
+
+async def _flies(run: Handle[Any], tool: str) -> bool:
+    return [ref.tool for ref in (await run.view()).in_flight] == [tool]
+
+
+async def test_a_child_run_is_held_and_cancelled_with_the_run_and_not_cut() -> None:
+    """R25: what is in flight in it counts; and its residue is told once."""
+    doors["door"] = asyncio.Event()
+    scribe = doing("scribble", scribble)
+
+    @agent("boss")
+    async def boss(run: Run[Nothing]) -> Done[None]:
+        run.take_redirects()
+        await run.call(child(scribe, Nothing()))
+        return Done(None)
+
+    async with lab([scribe, boss]) as runs:
+        run = await runs.start(boss, Nothing())
+        [below] = await eventually(lambda: runs.list(agent="scribble"), LIMIT)
+        await in_flight(runs.handle(below.id))
+        words = (await run.view()).consequences
+        assert words.pause == "lets The scribble finish, then holds it and its child run"
+        assert words.cancel == "no step is finished, cannot undo The scribble, cancels its child run"
+        await run.cancel()
+        doors["door"].set()
+        receipt = await run.settled(timeout=LIMIT)
+        assert [one.what for one in receipt.residue] == ["scribble could not be undone"]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tui.looking import LONG, Watching, notice, shown, slow_on_screen, so_far, text, until
+from tests.helpers import eventually
+from tests.tui.looking import LONG, Watching, needing, notice, shown, slow_on_screen, so_far, text, until
 from textual.widgets import Button, Input, Select, Static, TextArea
 
 from standfast import Budget, Runtime
@@ -45,6 +46,18 @@ async def test_take_over_perform_a_tool_and_hand_back(runs: Runtime, watching: W
     told = [event async for event in so_far(run) if event.type in ("taken_over", "person_acted", "handed_back")]
     assert [event.type for event in told] == ["taken_over", "person_acted", "handed_back"]
     assert (told[0].trigger, told[1].args, told[2].note) == ("key", {"text": "by hand"}, "done")
+
+
+async def test_the_bar_says_what_resume_would_do(runs: Runtime, watching: Watching) -> None:
+    """R25: of a run that asks it would be refused."""
+    run = await runs.start("asking", {}, id="asks")
+    await eventually(lambda: needing(run), LONG)
+    app = watching(run="asks")
+    async with app.run_test(size=TALL) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, NeedDialog))
+        await pilot.press("escape")
+        await shown(pilot, app, "paused (asks)")
+        await until(pilot, lambda: text(app, "#pause-words") == "first answer what it asks")
 
 
 async def test_suspicious_output_is_marked_where_the_screen_was(runs: Runtime, watching: Watching) -> None:

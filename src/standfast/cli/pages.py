@@ -249,7 +249,7 @@ def marked(text: str, marks: Sequence[int]) -> str:
     return text
 
 
-_NOT_FIELDS = ("seq", "at", "run", "type", "status", "attempt", "by", "by_token")
+_NOT_FIELDS = ("seq", "at", "run", "type", "status", "attempt", "by", "by_token", "uptime", "boot")
 
 
 def event_line(event: Event | TextDelta) -> str:
