@@ -16,13 +16,14 @@ from standfast.tools import Call
 class Journal:
     """What earlier attempts at this step did, and what this attempt has asked for so far."""
 
-    __slots__ = ("_explicit", "_prefix", "_seen", "asked", "rows", "values")
+    __slots__ = ("_explicit", "_prefix", "_seen", "asked", "left_open", "rows", "values")
 
     def __init__(self, run: str, epoch: int, step: int | str) -> None:
         self._prefix = f"{run}\0{epoch}\0{step}\0".encode()
         self._seen: dict[tuple[str, bytes], int] = {}
         self._explicit: dict[str, str] = {}
         self.asked: set[str] = set()
+        self.left_open = False  # somebody has asked a person, and not waited for the answer
         self.rows: dict[str, CallRow] = {}
         self.values: dict[str, JsonValue] = {}
 

@@ -144,7 +144,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         row
         for verb in _ANSWERING
         for row in _stay(
-            verb, ("running", "pausing", "paused", "cancelling"), ("user", "driver"), "the call's answer, event"
+            verb,
+            ("queued", "running", "pausing", "paused", "cancelling"),
+            ("user", "driver"),
+            "the call's answer, event",
         )
     ),
     *(
@@ -227,7 +230,6 @@ def _row(
 
 
 _TOO_LATE: Final = Rule("too_late", (), "TooLate")
-_NOTHING_ASKED: Final = Rule("refuse", (), "nothing is asked")
 _NOT_WHILE_IT_MOVES: Final = Rule("refuse", (), "pause it first")
 _ONLY_WHEN_PAUSED: Final = Rule("refuse", (), "it is not paused")
 
@@ -307,7 +309,7 @@ ANSWERS: Final[dict[tuple[UserVerb, Status], Rule]] = {
     ),
     **_row(
         _ANSWERING,
-        queued=_NOTHING_ASKED,
+        queued=_accept("yes", "queued"),  # released in mid-question, or for a call that a person performs
         running=_accept("yes", "running"),
         pausing=_accept("yes", "pausing"),
         paused=_accept("yes; queued when it was the last hold", "paused", "queued"),

@@ -390,6 +390,7 @@ class Session:
             return await asyncio.shield(future)
         finally:
             self.answers.pop(id_, None)
+            self.journal.left_open = self.journal.left_open or not future.done()
 
     # --- retries of a model's call ----------------------------------------------------------------
 

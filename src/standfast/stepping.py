@@ -138,7 +138,7 @@ class Stepper:
         run.number = 0  # whoever still holds this Run gets no further call
         if s.flights or scope.used or scope.pieces or scope.spawned:
             await end_leftovers(s, scope, rests=returned is not None)
-        if s.journal.rows:
+        if s.journal.rows or s.journal.left_open:
             await self._let_go_of_earlier_attempts()
         raw, logs, state = s.agent.state_codec.round_trip(run.state, s.fetch, home=s)
         boundary = Boundary(
@@ -180,7 +180,7 @@ class Stepper:
         """Questions, decisions of people and child runs that this attempt has not asked for."""
         s = self._s
         asked = s.journal.asked
-        open_ = any(row.status == "asking" for row in s.journal.rows.values())
+        open_ = s.journal.left_open or any(row.status == "asking" for row in s.journal.rows.values())
         decided = any(row.status in ("approved", "denied") and row.id not in asked for row in s.journal.rows.values())
         children = s.journal.unasked_children()
         if not open_ and not decided and not children:

@@ -35,7 +35,7 @@ from standfast.redirectable import declared, following, short, upcoming, why_not
 from standfast.rows import CLEANING_UP, CallRow, MailRow, Missed, RunRow, order_of
 from standfast.spending import family_spent
 from standfast.stack import frame_view, held_back, held_tokens
-from standfast.stops import left_running, pending_undos
+from standfast.stops import asks_in_vain, left_running, pending_undos
 from standfast.unread import NOT_READ, fate_of, not_read, quoted
 from standfast.unwritten import HELD_HERE
 
@@ -108,7 +108,7 @@ def readable_view(tx: Tx, named: tuple[str, str, Status], now: float, doing: str
 
 def needs(tx: Tx, row: RunRow, open_calls: list[CallRow], spent: Spent, mail: Sequence[MailRow]) -> list[Need]:
     """Everything only a person can settle, each with choices that can be sent back as they are."""
-    found = [_asked(c) for c in open_calls if c.status == "asking"]
+    found = [_asked(c) for c in open_calls if c.status == "asking" and row.status not in ENDED]
     found += [_doubt(c) for c in open_calls if c.status == "in_doubt" and "in_doubt" in row.doc.holds]
     if row.status not in (*ENDED, "cancelling"):
         found += [_unread(tx, row, m, missed) for m in mail if (missed := row.doc.unread.get(m.id)) is not None]
@@ -118,8 +118,23 @@ def needs(tx: Tx, row: RunRow, open_calls: list[CallRow], spent: Spent, mail: Se
         kind: Any = "budget" if name == "loop" else name
         if kind in ("stale", "budget", "error", "diverged", "tripwire"):
             call = str(info.data) if kind == "tripwire" else None
-            found.append(Need(name, kind, info.text, call, info.since, _choices(tx, row, name, kind, spent)))
+            choices = _possible(row, _choices(tx, row, name, kind, spent))
+            found.append(Need(name, kind, info.text, call, info.since, choices))
     return found
+
+
+def _possible(row: RunRow, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """The choices that are not refused because something else holds the run too, which must be settled first."""
+    standing = {"halted", "taken", "asks", "in_doubt"}.intersection(row.doc.holds)
+    if asks_in_vain(row):
+        standing.discard("asks")
+    refused = {"resume"} if standing else set[str]()
+    if "halted" in standing:
+        refused.add("rewind")
+    kept = tuple(choice for choice in choices if choice.verb not in refused)
+    if "taken" not in standing:
+        return kept
+    return (Choice("hand_back", {}, "hand it back: it goes on"), *kept)
 
 
 def _asked(call: CallRow) -> Need:
@@ -147,6 +162,8 @@ def _unread(tx: Tx, row: RunRow, mail: MailRow, missed: Missed) -> Need:
     again = Choice("resend", {"mail": mail.id}, "send it again, to the next step")
     drop = Choice("drop", {"mail": mail.id}, "drop it")
     item = following(row.doc.plan) if row.status == "running" else upcoming(row.doc.plan)
+    if row.doc.ending is not None:
+        return Need(mail.id, "unread", text, None, missed.at, (drop,), "(it has taken its last step)")
     if not declared(tx, row)[0]:
         return Need(
             mail.id, "unread", text, None, missed.at, (drop,), "(it cannot be sent again: it takes no redirects)"

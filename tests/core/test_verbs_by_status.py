@@ -126,9 +126,16 @@ async def in_doubt(runs: Watched) -> Any:
 
 
 async def queued(runs: Watched, verb: UserVerb) -> Any:
+    """Waiting for the only place; if something is to be settled in it, for what a person performs meanwhile."""
+    held = await paused(runs, verb) if verb in ("resolve", "approve", "deny", "answer") else None
+    door.clear()
     blocker = await runs.start(actor, How(does="reads"))
     await view_when(blocker, lambda v: v.status == "running" and bool(v.in_flight))
-    return await runs.start(actor, How())
+    if held is None:
+        return await runs.start(actor, How())
+    await held.take_over()
+    await apply("perform", held, {})
+    return held
 
 
 async def running(runs: Watched, verb: UserVerb) -> Any:
