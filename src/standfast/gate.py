@@ -140,7 +140,11 @@ class Gate:
             row = question_row(s, call, id_, text, title or "", run.number)
             if not await s.post_question(row, known is not None, run.scope, run.number):
                 await run.scope.park()
-        return await s.answer_to(id_)
+        run.scope.calling -= 1
+        try:
+            return await s.answer_to(id_)
+        finally:
+            run.scope.calling += 1
 
     async def _diverges(self, run: Run[Any], call: Call[Any], id_: str) -> None:
         """A repeated step that asks for a new effect, not for the one it had: a person must look first."""

@@ -68,7 +68,11 @@ class Door:
         call = _call(name, args)
         ref = CallRef(f"http-{uuid4().hex[:24]}", call.tool.name, call.tool.effect, s.env.store.now())
         s.journal.asked.add(ref.id)  # a step that sends requests is not one that does nothing
-        flight = await s.gate.pass_through(run, call, ref, refuse)
+        run.scope.calling += 1
+        try:
+            flight = await s.gate.pass_through(run, call, ref, refuse)
+        finally:
+            run.scope.calling -= 1
         flight.passage = True
         flight.done = s.env.loop.create_future()  # its code is not the driver's to cancel: it ends by `end` alone
         flight.body = request

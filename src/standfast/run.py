@@ -96,7 +96,14 @@ class Run(Generic[S]):
             arguments.text_or_none("key", key)
             arguments.text_or_none("title", title)
             arguments.text_or_none("why", why)
-        return await self._s.gate.call(self, call, key, title, why)
+        scope = self.scope
+        scope.calling += 1
+        try:
+            return await self._s.gate.call(self, call, key, title, why)
+        finally:
+            scope.calling -= 1
+            if self._s.answers:
+                self._s.wake.set()  # perhaps only questions are left now
 
     async def call_all(self, calls: Iterable[Call[R]], limit: int | None = None) -> list[R | CallFailed]:
         """Perform calls side by side; all have ended when this returns. Failed ones are in the list."""
@@ -151,9 +158,7 @@ class Run(Generic[S]):
                 hint="give it the call of a read tool",
             )
         self._s.agent.saw(call.tool)
-        value = await self._s.gate.call(
-            self, call, f"relies_on:{name}:{call.digest}:{self._count('relies_on:' + name)}", None, None
-        )
+        value = await self.call(call, f"relies_on:{name}:{call.digest}:{self._count('relies_on:' + name)}")
         self._s.freshness.rely(name, call, call.tool.dump_result(value), self.place)
         self.thoughts.relied(name)
         return value

@@ -23,7 +23,7 @@ class Attempt:
 
     __slots__ = (
         *("begin_program", "broken", "closed", "loop", "main", "main_parked", "number", "on_park", "over"),
-        *("_left", "_quiet_until", "parked", "pieces", "refused", "spawned", "stopping", "used"),
+        *("_left", "_quiet_until", "calling", "parked", "pieces", "refused", "spawned", "stopping", "used"),
     )
 
     def __init__(self, number: int, on_park: Callable[[], None]) -> None:
@@ -38,6 +38,7 @@ class Attempt:
         self._left: set[asyncio.Task[Any]] = set()  # named: they would not end
         self.main: asyncio.Task[Any] | None = None
         self.parked = 0
+        self.calling = 0  # calls that have not returned, the parked ones too, but none that waits for a person
         self.main_parked = False
         self.on_park = on_park
         self.begin_program: Callable[[], str] = str  # gives the mark of a program that its code is about to start
@@ -63,6 +64,11 @@ class Attempt:
                 ladder.leave_park()
             self.parked -= 1
             self.main_parked = self.main_parked and not main
+
+    @property
+    def busy(self) -> bool:
+        """Is a call on its way, be it in its body, or before and after that in the store?"""
+        return self.calling > self.parked
 
     def spoil(self) -> None:
         """A stop refused or cut a request: whatever the code makes of that, it is no end of a step."""

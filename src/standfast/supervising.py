@@ -32,6 +32,7 @@ from standfast.stopping import Stopping
 from standfast.stops import enter, hold, said_in_step, still_running
 from standfast.withdrawing import void_decisions, withdraw
 
+# Seconds in which code that is between two calls may make the next one: nothing else shows that it is not idle.
 IDLE_QUESTIONS = 0.05
 
 
@@ -175,7 +176,7 @@ class Supervisor:
                 if self._is("pausing"):
                     await self.stop("pause")
                 return
-            if s.answers and not s.flights and not await self._siblings_go_on():
+            if s.answers and not self._busy(scope) and not await self._siblings_go_on(scope):
                 s.ask_stop("asks", f"{len(s.answers)} question(s) wait for a person")
 
     def _is(self, status: Status) -> bool:
@@ -215,12 +216,16 @@ class Supervisor:
             if call.status != "asking" and future is not None and not future.done():
                 future.set_result(call)
 
-    async def _siblings_go_on(self) -> bool:
+    def _busy(self, scope: Attempt) -> bool:
+        """Is a call of the step in flight, or waiting for the store? However long that takes, it is not idle."""
+        return bool(self._s.flights) or scope.busy
+
+    async def _siblings_go_on(self, scope: Attempt) -> bool:
         """Is anything of the step still doing something besides waiting for a person?"""
         s = self._s
         await asyncio.sleep(IDLE_QUESTIONS)
         waiting = [f for f in s.answers.values() if not f.done()]
-        return bool(s.flights) or not waiting or s.noticed or (self._stepper is not None and self._stepper.done())
+        return self._busy(scope) or not waiting or s.noticed or (self._stepper is not None and self._stepper.done())
 
     def _mode(self) -> Mode:
         row = self._s.row

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from unittest import mock
 
 import pytest
 from tests.helpers import eventually, held
-from tests.questions.world import Note, a_world, asker, busy, juggler, patient
+from tests.questions.world import Note, a_world, asker, beside, busy, impatient, juggler, patient
 
 from standfast import Misuse, Refused, WrongState, ask, supervising
+from standfast.commit import StepCommit
+from standfast.events import Answered
 
 
 async def test_answers_are_typed_and_the_run_goes_on_by_itself() -> None:
@@ -157,3 +160,45 @@ async def _asked(run: object, text: str) -> object:
 async def _kinds(run: object, kinds: set[str]) -> object:
     needs = {need.kind: need for need in (await run.view()).needs}  # type: ignore[attr-defined]
     return needs if set(needs) == kinds else None
+
+
+@pytest.mark.parametrize("slow", ["admission", "result"])
+async def test_a_sibling_whose_call_waits_for_the_store_is_not_idle(monkeypatch: pytest.MonkeyPatch, slow: str) -> None:
+    """However slow the disk is: the run is held for its question when the sibling has done all that it had to do."""
+    told = StepCommit.committed
+
+    def tell_late(self: StepCommit) -> None:
+        tools = [a.ref.tool for a in self.admissions] if slow == "admission" else [e.id[:12] for e in self.ended]
+        if "send_unasked" not in tools:
+            told(self)
+            return
+
+        async def after_many_turns() -> None:
+            for _ in range(200):
+                await asyncio.sleep(0)
+            told(self)
+
+        late.append(asyncio.ensure_future(after_many_turns()))
+
+    late: list[asyncio.Future[None]] = []
+    monkeypatch.setattr(StepCommit, "committed", tell_late)
+    monkeypatch.setattr(supervising, "IDLE_QUESTIONS", 0)  # time plays no part
+    async with a_world() as (runs, world):
+        run = await runs.start(beside, Note())
+        await eventually(lambda: _asked(run, "Which?"))
+        world.open.set()
+        (need,) = (await held(run, "asks")).needs
+        assert late and [to for to, _ in world.sent] == ["ann", "bob"]
+        assert await run.answer(need.call, "this")
+        assert await run.result(timeout=120) == "this"
+
+
+async def test_a_question_that_nobody_waits_for_any_more_is_withdrawn_when_the_step_ends() -> None:
+    """What is shown as needed can be answered."""
+    async with a_world() as (runs, world):
+        run = await runs.start(impatient, Note())
+        await eventually(lambda: _asked(run, "Which?"))
+        world.open.set()
+        assert await run.result(timeout=120) == "unasked"
+        assert (await run.view()).needs == []
+        assert [e.answer async for e in run.events() if isinstance(e, Answered)] == ["withdrawn"]

@@ -172,7 +172,30 @@ async def busy(run: Run[Note]) -> Done[str]:
     return Done(f"{answer}, {paid}")
 
 
-AGENTS = [payer, sender, spender, dict_spender, quiet, asker, patient, juggler, busy]
+@agent("beside")
+async def beside(run: Run[Note]) -> Done[str]:
+    """Asks, and sends twice meanwhile."""
+
+    async def work() -> None:
+        await run.call(look("a"))
+        await run.call(send_unasked("ann"))
+        await run.call(send_unasked("bob"))
+
+    asked, _ = await asyncio.gather(run.call(ask("Which?")), work())
+    return Done(asked)
+
+
+@agent("impatient")
+async def impatient(run: Run[Note]) -> Done[str]:
+    """Asks, and does not wait for the answer."""
+    asked = asyncio.ensure_future(run.call(ask("Which?")))
+    await run.call(look("a"))
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    return Done("unasked")
+
+
+AGENTS = [payer, sender, spender, dict_spender, quiet, asker, patient, juggler, busy, beside, impatient]
 
 
 @asynccontextmanager
