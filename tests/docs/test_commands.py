@@ -142,3 +142,14 @@ def test_a_page_of_the_server_says_what_it_needs_and_how_to_open_it(page: str) -
     text = (ROOT / "docs/guide" / page).read_text()
     assert "pip install 'standfast[server]'" in text
     assert "?token=TOKEN" in text
+
+
+def pages_with(command: str) -> list[str]:
+    """Pages on which somebody is told to start it."""
+    pages = (path for path in (ROOT / "docs").rglob("*.md") if re.search(rf"^ *{command}\b", path.read_text(), re.M))
+    return sorted(str(path.relative_to(ROOT)) for path in pages)
+
+
+@pytest.mark.parametrize("page", pages_with("standfast serve"))
+def test_whoever_is_to_start_a_server_is_told_what_to_install(page: str) -> None:
+    assert re.search(r"\[[a-z,]*\bserver\b[a-z,]*\]", (ROOT / page).read_text())
