@@ -64,7 +64,8 @@ def parts(workers: int, *, more: bool = False, mcp1: str = "", frameworks: str =
     all_parts = [
         Part("clocked", sys.executable, 2 * workers, 0, (*chosen, *clocked, f"--ignore={FRAMEWORKS}")),
         Part("waiting", sys.executable, 2 * workers, 1, (*chosen, *rest)),
-        Part("counting", sys.executable, workers, 2, (*chosen, *counting)),
+        # Many a mutant hangs until it is given up.
+        Part("counting", sys.executable, 2 * workers if more else workers, 2, (*chosen, *counting)),
     ]
     if mcp1:
         all_parts.append(Part("mcp1", mcp1, 1, 0, (MCP,)))

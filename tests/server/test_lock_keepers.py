@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from tests.server.serving import LONG
 
-from standfast import Runtime
+from standfast import Runtime, StoreBusy
 from standfast.server import pool as pools
 from standfast.server.pool import Pool
 from standfast.server.reading import Reader
@@ -46,8 +46,9 @@ class Keeper:
     name = "worker 1"
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.pid, self.killed = process.pid, ""
-        self.child = SimpleNamespace(exited=asyncio.get_running_loop().create_future())
+        self.pid, self.killed, self.why_killed = process.pid, "", ""
+        self.child = SimpleNamespace(exited=asyncio.get_running_loop().create_future(), release=lambda: None)
+        self.socket, self.reading = SimpleNamespace(close=lambda: None), None
 
     @property
     def frozen(self) -> bool:
@@ -94,3 +95,22 @@ async def test_a_second_after_the_lock_was_seen_its_keeper_is_ended_if_it_is_fro
             if not stopped:
                 assert not pool._kill_lock_keeper()
                 assert not keeper.killed
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["being killed", "gone"])
+async def test_a_verb_is_tried_again_when_others_have_just_ended_the_keeper(tmp_path: Path, gone: bool) -> None:
+    """R34: the verb and the look at the workers find it frozen at the same moment; neither says that it is locked."""
+    store = tmp_path / "runs.db"
+    async with Runtime(store, []) as runs:
+        with keeping(store) as process:
+            pool = Pool(runs, cast("Reader", None), store, [], 0)
+            keeper = Keeper(process)
+            pool._workers["worker 1"] = worker = cast("Any", keeper)
+            error = StoreBusy("it is locked", pid=process.pid)
+            assert not await pool.freed(error)
+            keeper.why_killed = "it was frozen while it kept the store locked"
+            keeper.child.exited.set_result(None)
+            if gone:
+                await pool._bury(worker)
+            assert await pool.freed(error)
+            assert not await pool.freed(StoreBusy("it is locked", pid=os.getpid()))

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,7 @@ SILENT_SECONDS = 2.0  # none of its threads has run for so long: it is not only 
 STOP_SECONDS = 10.0  # a stop that a blocked event loop keeps from settling for so long
 LEAVE_SECONDS = 3.0
 KILL_SECONDS = 5.0
+GONE_KEPT = 100
 
 
 class Worker:
@@ -117,6 +119,7 @@ class Pool:
         self._stop_seconds = stop_seconds
         self._workers: dict[str, Worker] = {}
         self._said: dict[str, str] = {}  # how the last worker of a place ended
+        self._gone: deque[int] = deque(maxlen=GONE_KEPT)  # the workers that have ended, the last ones
         self._keepers: list[asyncio.Task[None]] = []
         self._ending: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
@@ -207,7 +210,9 @@ class Pool:
         if not isinstance(error, StoreBusy) or error.pid is None:
             return False
         worker = next((one for one in self._workers.values() if one.pid == error.pid), None)
-        if worker is None or not worker.frozen:
+        if worker is None:
+            return error.pid in self._gone  # others have found it frozen too
+        if not worker.why_killed and not worker.frozen:
             return False
         await self.kill(worker.pid, "it was frozen while it kept the store locked")
         return True
@@ -269,6 +274,7 @@ class Pool:
             await asyncio.sleep(pause)
 
     async def _bury(self, worker: Worker) -> None:
+        self._gone.append(worker.pid)
         if self._workers.get(worker.name) is worker:
             del self._workers[worker.name]
         if worker.reading is not None:
