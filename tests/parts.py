@@ -62,7 +62,7 @@ def parts(workers: int, *, more: bool = False, mcp1: str = "", frameworks: str =
     clocked, counting = (tuple(f"tests/{path}" for path in paths) for paths in (CLOCKED, COUNTING))
     rest = ("tests", *(f"--ignore={path}" for path in (*clocked, *counting)))
     all_parts = [
-        Part("clocked", sys.executable, 2 * workers, 0, (*chosen, *clocked, f"--ignore={FRAMEWORKS}")),
+        Part("clocked", sys.executable, 3 * workers, 0, (*chosen, *clocked, f"--ignore={FRAMEWORKS}")),
         Part("waiting", sys.executable, 2 * workers, 1, (*chosen, *rest)),
         # Many a mutant hangs until it is given up.
         Part("counting", sys.executable, 2 * workers if more else workers, 2, (*chosen, *counting)),
