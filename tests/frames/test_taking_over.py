@@ -19,6 +19,7 @@ from tests.frames.world import (
     fail,
     numbered,
     planner,
+    reader,
     repeater,
     said,
     send,
@@ -239,6 +240,65 @@ async def test_a_pause_holds_what_a_person_performs_also_if_the_run_was_paused_b
         assert "wire 5" not in world.log
         assert await run.resume()
         assert await performing == 5
+
+
+@pytest.mark.parametrize("word", ["approved", "denied"])
+async def test_what_a_persons_call_asked_does_not_hold_it_once_decided_beside_a_question_of_the_agent(
+    word: str,
+) -> None:
+    """The agent was still reading, so its own question had held nothing before the person's call asked too."""
+    async with a_world() as (runs, world):
+        gate = world.shut_at("think aside")
+        run = await runs.start(reader, Desk())
+        await eventually(lambda: "think aside" in world.log)
+        await eventually(lambda: _needs(run, "question"))
+        assert await run.take_over(by="ann")
+        await held(run, "taken")
+        performing = asyncio.ensure_future(run.perform(wire(5), timeout=120))
+        call = str(await eventually(lambda: _approval(run)))
+        await held(run, "asks", "taken")
+        if word == "approved":
+            assert await run.approve(call, by="boss")
+            assert await performing == 5
+        else:
+            assert await run.deny(call, "too much", by="boss")
+            with pytest.raises(CallFailed, match="too much"):
+                await performing
+        await held(run, "taken")
+        await nothing_untrue_is_said_of_holds(run)
+        gate.set()
+        handed = await run.hand_back("done")
+        assert handed and "held" not in handed.note
+        await eventually(lambda: world.log.count("think aside") == 2)  # it reads on while its question is open
+        question = await eventually(lambda: _needs(run, "question"))
+        assert await run.answer(question, "yes")
+        assert await run.result(timeout=120) == ["aside", "yes"]
+
+
+async def _needs(run: Handle[Any], kind: str) -> str | None:
+    return next((n.call for n in (await run.view()).needs if n.kind == kind), None)
+
+
+async def test_a_doubt_about_a_persons_call_is_settled_beside_a_doubt_of_the_agent() -> None:
+    async with a_world() as (runs, world):
+        world.shut_at("send first")
+        run = await runs.start(asker, Desk())
+        await eventually(lambda: "send first" in world.log)
+        assert await run.take_over(by="ann")
+        await runs.crash()  # in the middle of the agent's write
+        await held(run, "taken")
+        world.shut_at("send by hand")
+        performing = asyncio.ensure_future(run.perform(send("by hand"), timeout=120))
+        await eventually(lambda: "send by hand" in world.log)
+        await runs.crash()
+        view = await held(run, "taken", "in_doubt")
+        [mine] = [str(n.call) for n in view.needs if n.kind == "doubt" and "by hand" in n.text]
+        assert await run.resolve(mine, Happened("by hand"))
+        assert await performing == "by hand"
+        await held(run, "taken")
+        await run.hand_back("done")
+        view = await held(run, "in_doubt")  # the agent's own, before its step is taken again
+        assert ["first" in n.text for n in view.needs if n.kind == "doubt"] == [True]
 
 
 async def test_a_call_that_fails_is_told_to_the_person_and_the_run_stays_theirs() -> None:

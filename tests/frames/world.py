@@ -154,6 +154,13 @@ async def asker(run: Run[Desk]) -> Done[list[str]]:
     return Done(run.state.seen)
 
 
+@agent("reader", tools=[send, wire, think])
+async def reader(run: Run[Desk]) -> Done[list[str]]:
+    """Reads while its question is open, so that nothing of it is held for that."""
+    run.take_messages()
+    return Done(list(await run.call_all([think("aside"), ask("Go on?", ["yes", "no"])])))
+
+
 @agent("one by one")
 async def one_by_one(run: Run[Desk]) -> Done[list[str]]:
     """Would be done at once, were it not for its mail."""
@@ -198,7 +205,7 @@ async def repeater(run: Run[Desk]) -> Done[int] | None:
     return Done(run.step) if run.step == 1 else None
 
 
-AGENTS = [clerk, careless, nested, greedy, patient, asker, one_by_one, numbered, planner, repeater]
+AGENTS = [clerk, careless, nested, greedy, patient, asker, reader, one_by_one, numbered, planner, repeater]
 
 
 @asynccontextmanager

@@ -193,9 +193,9 @@ def _settle_hold(tx: Tx, row: RunRow, name: Hold, statuses: tuple[str, ...], why
     row.wake_at = wake_at(tx, row)
     person = row.doc.person
     if person is not None and not any(c.person == person.id for c in left):
-        if not left:
+        if not left or name not in person.kept:  # what the person's call has brought goes with it
             row.doc.holds.pop(name, None)
-        else:  # the agent's own question or doubt is open
+        if left:  # the agent's own question or doubt is open
             why = f"what {person.tool} waited for is settled"
         person.decided = row.status == "pausing"
         return queue_if_free(row, tx.now, why)
