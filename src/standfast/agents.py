@@ -28,7 +28,7 @@ from standfast import budget as budgets
 from standfast.codec import Codec, StateCodec, fingerprint
 from standfast.differing import line_marks
 from standfast.equal_writes import DEFAULT as EQUAL_WRITES
-from standfast.errors import BadTool, Misuse
+from standfast.errors import BadTool, Misuse, NotStorable
 from standfast.records import Budget, Done, Idle, Json, MailKind, PlanItem
 from standfast.redirect_reading import may_read_redirects
 from standfast.stack import Limits
@@ -127,6 +127,27 @@ class Agent(Generic[S, R]):
     @cached_property
     def result_codec(self) -> Codec[R]:
         return Codec(self.result_type)
+
+    def dump_result(self, result: R) -> bytes:
+        """What Done holds, as JSON; NotStorable names the return annotation where that does not say what it is."""
+        try:
+            return self.result_codec.dump(result)
+        except NotStorable as error:
+            if error.path or not _fits_its_own_type(result):
+                raise  # no annotation would help
+            held = "None" if result is None else type(result).__name__
+            raise NotStorable(
+                f"agent {self.name!r} returned Done with a {held}, but the return annotation of its step "
+                f"{self._annotated or f'says otherwise: {error.message}'}",
+                hint=f"write what Done holds: `-> Done[{held}] | None`",
+            ) from error
+
+    @property
+    def _annotated(self) -> str:
+        """What the return annotation lacks, if it names no result."""
+        if "return" not in inspect.get_annotations(self.step):
+            return "is missing"
+        return "names no result" if self.result_type is NoneType else ""
 
     @cached_property
     def tools(self) -> dict[str, Tool[..., Any]]:
@@ -298,6 +319,14 @@ def _is_agent(thing: object) -> TypeGuard[Agent[Any, Any]]:
 
 def _is_type(given: object) -> bool:
     return callable(given) or get_origin(given) is not None
+
+
+def _fits_its_own_type(value: Any) -> bool:
+    try:
+        Codec(type(value)).dump(value)
+    except NotStorable:
+        return False
+    return True
 
 
 def as_agent(given: Any) -> Agent[Any, Any]:

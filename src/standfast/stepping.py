@@ -148,7 +148,7 @@ class Stepper:
         if run.plan.changed:
             s.show_plan(run.plan)
         if _is_done(returned):
-            return Turn("done", boundary, s.agent.result_codec.dump(returned.result))
+            return Turn("done", boundary, s.agent.dump_result(returned.result))
         if returned is not None:
             return Turn("idle", boundary)
         pending = s.pending

@@ -162,6 +162,40 @@ async def test_a_mistake_in_a_step_holds_the_run_and_a_fix_goes_on(mistake: Any,
         assert (await run.view()).error == ""
 
 
+async def no_annotation(run: Run[Plain]):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    return Done("many")
+
+
+async def no_result(run: Run[Plain]) -> None:
+    return Done("many")  # type: ignore[return-value]
+
+
+async def another_result(run: Run[Plain]) -> Done[int]:
+    return Done("many")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [(no_annotation, "is missing"), (no_result, "names no result"), (another_result, "says otherwise")],
+)
+async def test_a_result_that_the_return_annotation_does_not_name_is_told_so(step: Any, says: str) -> None:
+    one: Any = agent("clumsy")(step)
+    async with lab([one]) as runs:
+        view = await held_by(await runs.start(one, Plain()), "error")
+    assert f"the return annotation of its step {says}" in view.error
+    assert "write what Done holds: `-> Done[str] | None`" in view.error + view.traceback
+
+
+async def test_a_result_that_no_annotation_would_help_is_not_told_of_one() -> None:
+    @agent("clumsy")
+    async def clumsy(run: Run[Plain]) -> Done[Any]:
+        return Done(object())
+
+    async with lab([clumsy]) as runs:
+        view = await held_by(await runs.start(clumsy, Plain()), "error")
+    assert view.error.startswith(NotStorable.__name__) and "annotation" not in view.error
+
+
 async def test_an_error_hint_of_ours_reaches_the_person_who_looks() -> None:
     """STYLE: an error says what to do next; the view keeps it, not only the traceback."""
 
