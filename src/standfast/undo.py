@@ -139,7 +139,7 @@ class Ledger:
         def act(tx: Tx, run: RunRow) -> tuple[None, list[Event], bytes | None]:
             row.undo_reason = reason
             tx.update_call(row)
-            text = f"try {row.tries} of {TRIES} to undo {row.tool} failed: {reason}"
+            text = f"undo of {row.tool}: try {row.tries} of {TRIES} failed: {reason}"
             if row.run != run.n:
                 tell_owner(tx, row, text)
             return None, [ev.VerbNoted(verb="undo", by=None, reason=reason, text=text)], None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from tests.helpers import eventually
 from tests.server.serving import LONG, ROOT
 
 from standfast import Done, Performed, Run, Runtime, agent, tool
+from standfast.cli.screens import PlainScreen
+from standfast.cli.story import Story
 
 fails = 0
 
@@ -99,7 +102,15 @@ async def test_each_try_of_an_undo_that_fails_is_seen_from_everywhere(left_alone
 
         await eventually(waits, LONG)
         assert (await runs.handle("one").settled(timeout=LONG)).status == "cancelled"
-        noted = [event.text async for event in run.events() if event.type == "verb_noted" and event.verb == "undo"]
-        assert noted == [
-            f"try {n} of 5 to undo order failed: ConnectionError: the shop does not answer" for n in (1, 2)
+        record = [event async for event in run.events()]
+        noted = [event.text for event in record if event.type == "verb_noted" and event.verb == "undo"]
+        tries = [f"undo of order: try {n} of 5 failed: ConnectionError: the shop does not answer" for n in (1, 2)]
+        assert noted == tries
+        out = io.StringIO()  # what `standfast run` writes while it goes on
+        story = Story(PlainScreen(out))
+        for event in record:
+            story.tell(event)
+        assert [line for line in out.getvalue().splitlines() if "undo" in line] == [
+            *(f"  ↶ {text}" for text in tries),
+            "  ↶ undo of order: undone",
         ]

@@ -102,6 +102,8 @@ class Story:
             case ev.UndoEnded():
                 why = f" ({event.reason})" if event.reason else ""
                 return [(f"  ↶ undo of {event.tool}: {event.outcome.replace('_', ' ')}{why}", "cyan")]
+            case ev.VerbNoted(verb="undo"):
+                return [(f"  ↶ {event.text}", "yellow")]
             case ev.LeftBehind():
                 return [(f"  ! left behind: {event.what} in {event.where}", "red")]
             case ev.Noted():
