@@ -132,6 +132,7 @@ async def test_what_is_needed_comes_as_dialogs(runs: Runtime, watching: Watching
         await until(pilot, lambda: isinstance(app.screen, NeedDialog) and app.screen.need.text == "How many?")
         await pilot.press("7", "enter")
         await until(pilot, lambda: isinstance(app.screen, NeedDialog) and app.screen.need.kind == "approval")
+        await until(pilot, lambda: app.focused is not None)  # a dialog chooses a moment after it is there
         assert app.focused is app.screen.query_one("#later"), "Enter typed for something else approves nothing"
         app.screen.query_one("#arguments", TextArea).load_text('{"colour": "grey"}')
         app.screen.query_one("#changed", Button).press()
