@@ -70,7 +70,8 @@ class Flight:
     __slots__ = (
         *("abandoned", "attempt", "beside", "body", "call", "cleaning", "cutting", "done", "ended", "facts", "gone"),
         *("heard", "id", "mark", "over", "passage", "progressed", "ref", "row", "scope", "threads"),
-        *("session", "speech", "spoiled", "take", "task", "tied", "token", "unended", "unwound"),
+        *("resting", "session", "speech", "spoiled", "take", "task", "tied", "timed_out", "token", "unended"),
+        "unwound",
     )
 
     def __init__(
@@ -96,7 +97,9 @@ class Flight:
         self.task: asyncio.Task[Any] | None = None  # what to cancel
         self.body: Body | None = None
         self.token = Token()
-        self.cutting = False
+        self.cutting = False  # by a stop, or with its step: for good
+        self.timed_out = False  # the try under way is cut because its time is up; another may follow
+        self.resting: asyncio.Task[None] | None = None  # the wait before its next try
         self.cleaning = False  # people see that it was cut and has not ended
         self.ended = False
         self.gone = False  # left behind, and ended at last
@@ -139,6 +142,16 @@ class Flight:
         if self.cutting or self.ended:
             return
         self.cutting = True
+        self.end_rest()
+        if not self.timed_out:  # or it is cleaning up already, and is not disturbed
+            self._end_try(asked=asked)
+
+    def time_is_up(self) -> None:
+        """Ask the try under way to end; a stop that comes meanwhile still holds when it has ended."""
+        self.timed_out = True
+        self._end_try()
+
+    def _end_try(self, *, asked: bool = False) -> None:
         self.token.stop()
         if self.body is not None:
             self.body.cut()
@@ -149,6 +162,23 @@ class Flight:
         self.session.in_loop(self.session.cleans_up, self)
         if self.mark:  # those too that nobody waits for
             self.session.in_loop(self.session.programs.sweep, self.mark)
+
+    @property
+    def being_cut(self) -> bool:
+        """By a stop or because its time is up: what it does now is clean-up."""
+        return self.cutting or self.timed_out
+
+    def end_rest(self) -> None:
+        """Nothing of it is under way between two tries: whoever stops it need not wait for the next."""
+        if self.resting is not None:
+            self.session.in_loop(self.resting.cancel)
+
+    def try_anew(self) -> None:
+        """Its last try has failed, or was cut because its time was up: that cut is not the next one's."""
+        if self.token.stopped:
+            self.token, self.threads = Token(), None
+        if self.done is not None:  # else its caller's task is the one to cancel in each try
+            self.task, self.body = None, None
 
     def tie(self, request: Tied) -> None:
         """From now on the request is cut with this call; whoever ties looks afterwards whether it was too late."""
@@ -258,8 +288,8 @@ class Flight:
         return False
 
     def begin_program(self, *, clean_up: bool = False) -> str:
-        if self.abandoned or self._may_begin_nothing or (self.cutting and not clean_up):
-            self.spoiled = True
+        if self.abandoned or self._may_begin_nothing or (self.being_cut and not clean_up):
+            self.spoiled = self.spoiled or self.abandoned or self.cutting
             raise Stopped("no program is started for a call that has been cut")
         session = self.session
         mark = self.mark or call_mark(session.programs.mark, self.id, session.env.lease.id, beside=self.beside)

@@ -172,6 +172,8 @@ def _keep_said(session: Session, said: list[ev.TextFlushed], tx: Tx) -> None:
 
 
 async def _keep(session: Session, call_id: str, result: bytes | None, error: str) -> None:
+    if session.env.writer.closed:  # the runtime is, too: nothing can be written, and a write would never end
+        return
     n = session.row.n
     event = ev.LateResult(call=call_id, result=None if result is None else from_json(result), error=error)
 

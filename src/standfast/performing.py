@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from standfast.arguments import LONGEST_MESSAGE, middle_left_out
 from standfast.bodies import Cut, RemoteError
 from standfast.bodies.processes import ProcessBody, process_target
-from standfast.bodies.threads import ThreadBody, Token
+from standfast.bodies.threads import ThreadBody
 from standfast.contained import contain, contained, text_of
 from standfast.context import Stopped, current_call
 from standfast.errors import NotPerformed, NotStorable, StandfastError
@@ -36,13 +36,31 @@ async def perform(session: Session, flight: Flight) -> Outcome:
     tries = 0
     while True:
         outcome = await _try(session, flight)
-        if outcome.kind not in ("failed", "timed_out") or tries >= tool.retries or flight.cutting:
+        if outcome.kind not in ("failed", "timed_out") or tries >= tool.retries:
             return outcome
-        await session.env.clock.back_off(FIRST_RETRY * 2**tries)
+        try:
+            again = await _may_try_again(session, flight, FIRST_RETRY * 2**tries)
+        except Exception as error:  # noqa: BLE001 - the store cannot be asked
+            return failure(error)
+        if not again:
+            if flight.cutting and outcome.kind == "failed":
+                await flight.threads_end()  # that its last try had left going on
+            return Outcome("cut")  # it may be repeated, and has its tries again when the run goes on
         tries += 1
-        if flight.token.stopped:  # the last try was cut for its time, and with it what it had begun
-            flight.token, flight.threads = Token(), None
-        flight.task, flight.body = None, None
+        flight.try_anew()
+
+
+async def _may_try_again(session: Session, flight: Flight, after: float) -> bool:
+    """After a while; not if a stop has come before that."""
+    if not session.may_go_on(flight):
+        return False
+    flight.resting = session.own(session.env.clock.back_off(after))
+    try:
+        await asyncio.wait({flight.resting})
+    finally:
+        flight.resting.cancel()
+        flight.resting = None
+    return session.may_go_on(flight)
 
 
 async def _try(session: Session, flight: Flight) -> Outcome:
@@ -177,10 +195,10 @@ async def _end_of(
     if body.done() or flight.cutting:
         await _wholly(flight, body)
         return ending()
-    flight.cut()
+    flight.time_is_up()
     whole = session.own(_wholly(flight, body))
     await asyncio.wait({whole}, timeout=flight.call.tool.grace + INSISTING)
-    flight.cutting = False
+    flight.timed_out = False
     if not whole.done():
         leave_timed_out(session, flight, whole, ending)
     elif not body.cancelled():

@@ -422,7 +422,7 @@ class Session:
         def change(doc: RunDoc) -> None:
             doc.retrying = {**doc.retrying, flight.id: CLEANING_UP}
 
-        if flight.cutting and not flight.ended and not flight.abandoned and not self.fenced:
+        if flight.being_cut and not flight.ended and not flight.abandoned and not self.fenced:
             flight.cleaning = True
             self.change(change)
 
@@ -439,7 +439,7 @@ class Session:
         """Is the gate open for a call that was admitted a while ago? Asked of the store: a verb may be on its way."""
         row = self.env.store.read(lambda tx: tx.run_n(self.row.n))
         mine = row is not None and row.fence == self.fence and row.status == "running"
-        return mine and not flight.cutting and not self.shut
+        return mine and not flight.being_cut and not self.shut
 
     async def may_still_happen(self, call: CallRow) -> bool:
         """Whoever had begun it, before it was taken over or left, is not known to be dead, or a program of theirs."""
@@ -476,7 +476,7 @@ class Session:
         self.waiting += change
         self.on_waiting(self.waiting)
 
-    def in_loop(self, act: Callable[..., None], *args: Any) -> None:
+    def in_loop(self, act: Callable[..., object], *args: Any) -> None:
         """Do something in the event loop's thread, from whatever thread."""
         if threading.get_ident() == self.thread:
             act(*args)

@@ -72,6 +72,7 @@ class Stopping:
 
     async def _drain(self, flight: Flight) -> None:
         grace = flight.call.tool.grace
+        flight.end_rest()
         if not await self._let_it_end(flight):
             if flight.done is None and self._s.attempt is not None and not flight.ended:
                 self._s.attempt.broken = True
@@ -98,7 +99,11 @@ class Stopping:
                 at_once = flight.repeatable or undoable
                 return flight.ended if at_once else await self._over(flight, flight.call.tool.grace)
             if mode == "pause" and flight.repeatable:
-                return flight.ended if flight.at_once else await self._over_unless_harder(flight, READ_GRACE)
+                if flight.at_once or await self._over_unless_harder(flight, READ_GRACE):
+                    return flight.ended
+                if self._mode == mode:
+                    return False
+                continue  # a soft cancel lets it finish after all
             if not flight.repeatable:
                 self._s.doing(f"waiting for {flight.call.tool.name}")
             if await self._over_unless_harder(flight, None):

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from tests.cancel.support import (
@@ -16,8 +17,9 @@ from tests.cancel.support import (
     settled,
     under_way,
 )
+from tests.helpers import eventually
 
-from standfast import Accepted, Done, Run, RunCancelled, Runtime, agent, child, tool
+from standfast import Accepted, Done, Handle, Run, RunCancelled, Runtime, agent, child, stopping, tool
 from standfast.events import CallFinished, CallStarted, StepFinished, VerbNoted
 
 
@@ -152,6 +154,49 @@ async def test_soft_cancel_lets_a_step_finish_beside_a_task_that_asks_for_more(d
         may_end.set()
         receipt = await settled(run)
         assert receipt.result == "value"
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True], ids=["in the loop", "in a thread"])
+async def test_a_soft_cancel_in_the_time_that_a_pause_gives_a_read_lets_it_finish(
+    db: str, monkeypatch: pytest.MonkeyPatch, *, in_a_thread: bool
+) -> None:
+    """R12, RULINGS, soft cancel: the read has not been cut yet, so it is not cut any more."""
+    monkeypatch.setattr(stopping, "READ_GRACE", 3600.0)
+    begun, may_end = threading.Event(), threading.Event()
+
+    @tool(effect="read", name="slow")
+    async def slow() -> str:
+        begun.set()
+        while not may_end.is_set():
+            await asyncio.sleep(0.005)
+        return "read"
+
+    @tool(effect="read", name="slow")
+    def slow_thread() -> str:
+        begun.set()
+        may_end.wait(LIMIT)
+        return "read"
+
+    async with under_way(db, one_call_of(slow_thread if in_a_thread else slow), begun) as run:
+        assert await run.pause()
+
+        async def waits_for_it() -> bool:
+            return (await run.view()).status == "pausing"
+
+        await eventually(waits_for_it, timeout=LIMIT)
+        assert isinstance(await run.cancel(soft=True), Accepted)
+        await eventually(lambda: hardened(run), timeout=LIMIT)
+        may_end.set()
+        receipt = await settled(run)
+        assert receipt.soft
+        assert outcomes(receipt) == {"slow": "finished"}
+        assert receipt.result == "read"
+
+
+async def hardened(run: Handle[Any]) -> bool:
+    """The stop under way has heard of it, and says what it waits for."""
+    view = await run.view()
+    return view.status == "cancelling" and "slow" in view.waiting_for
 
 
 async def test_a_hard_cancel_after_a_soft_one_cuts(db: str) -> None:

@@ -26,6 +26,7 @@ from tests.cancel import test_left_by_steps as left_by_steps
 from tests.cancel import test_left_running as left
 from tests.cancel import test_owned_programs as programs
 from tests.cancel import test_owned_threads as threads
+from tests.cancel import test_retries as tried_again
 from tests.conformance import test_tokens as tokens
 from tests.core import test_changed_stages as stages
 from tests.core import test_context_variables as contexts
@@ -500,6 +501,15 @@ def a_cut_task_does_not_cut_those_it_waits_for_twice() -> None:
     _in_a_folder(
         lambda folder: clean_up.test_the_code_of_a_step_closes_what_it_has_opened(
             str(folder / "runs.db"), clean_up.in_a_task_group, "cancel"
+        )
+    )
+
+
+def no_try_begins_after_a_stop() -> None:
+    """It is remembered over the end of the try that it found (R6)."""
+    _in_a_folder(
+        lambda folder: tried_again.test_a_stop_while_a_try_that_took_too_long_cleans_up_lets_no_other_begin(
+            str(folder / "runs.db"), "in_the_loop", tried_again.cancel
         )
     )
 

@@ -207,6 +207,14 @@ MUTANTS: tuple[Mutant, ...] = (
         caught_by="a_write_is_undone_after_its_threads",
     ),
     Mutant(
+        "a stop is forgotten when the try that it found has ended",
+        "performing.py",
+        "    flight.timed_out = False\n",
+        "    flight.timed_out = flight.cutting = False\n",
+        caught_by="no_try_begins_after_a_stop",
+        also=(("session.py", "        return mine and not flight.being_cut and not self.shut", "        return True"),),
+    ),
+    Mutant(
         "a stop does not wait for the threads of a step",
         "stopping.py",
         "            self._residue += leave_threads(s, await scope.pieces.outlive(), self._residue)\n",

@@ -180,7 +180,7 @@ def why_not(flight: Flight) -> Why | None:
     """None if the call may send a request. Asks the store, as the gate would."""
     if flight.ended or flight.abandoned:
         return Why(f"the call {flight.ref.tool} is over")
-    if flight.cutting:
+    if flight.being_cut:
         return Why(f"the call {flight.ref.tool} was cut", flight.session.shut)
     if flight.beside:
         return None
