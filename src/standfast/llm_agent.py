@@ -21,10 +21,11 @@ from standfast.dialects import assistant_message, tool_result, user_message
 from standfast.equal_writes import DEFAULT as EQUAL_WRITES
 from standfast.errors import Misuse, NoAnswer
 from standfast.final_answer import Answer, FinalAnswer
+from standfast.json_values import is_object
 from standfast.keeping_plan import PLAN_WORDS, UPDATE_PLAN, keep_plan
 from standfast.llm_frames import answer as answer_message
 from standfast.llm_frames import begin_task, end_task, go_back, keep_in_step, on_message, take_up, tell_orders
-from standfast.records import Budget, Done, Json
+from standfast.records import Budget, Done, Json, Message
 from standfast.replies import Reply, ToolCall
 from standfast.run import Run
 from standfast.tool_use import WHY_CHARACTERS, ToolUse
@@ -172,7 +173,8 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
         urgent = message is not None and message.when == "now"
         used_tools = bool(chat.asked)
         if used_tools:
-            await self._use_tools(run, _WITHHELD_REDIRECTED if redirects else _WITHHELD_URGENT if urgent else "")
+            withhold = _WITHHELD_REDIRECTED if redirects else _WITHHELD_URGENT if urgent else ""
+            await self._use_tools(run, withhold, unless_approved=not redirects and _handed_back(message))
         elif redirects or urgent:
             self._keep_partial(run)
         if redirects:
@@ -197,12 +199,15 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             run.plan.keep([(title, "queued") for title in chat.plan])
         await begin_task(run)
 
-    async def _use_tools(self, run: Run[Chat], withhold: str) -> None:
-        """What the model asked for; what had not begun when a person came between is not performed."""
+    async def _use_tools(self, run: Run[Chat], withhold: str, *, unless_approved: bool) -> None:
+        """What the model asked for; what had not begun when a person came between is not performed.
+
+        A take-over calls nothing off: what was approved is performed, and the note is answered after it.
+        """
         chat = run.state
         asked = [ToolCall(one.id, one.name, one.arguments) for one in chat.asked]
         use = ToolUse(run, self._model.dialect, self._usable)
-        chat.log.extend(await use.perform(asked, why=chat.said, withhold=withhold))
+        chat.log.extend(await use.perform(asked, chat.said, withhold, unless_approved=unless_approved))
         keep_plan(run.plan, asked)
         chat.asked, chat.said = [], ""
 
@@ -312,3 +317,8 @@ class LLMAgent(Agent[Chat, R], Generic[R]):
             go_back(run, self._model.dialect)
             return None
         return Done(value)
+
+
+def _handed_back(message: Message | None) -> bool:
+    """Is it the note of a person who had taken the run over?"""
+    return message is not None and is_object(message.data) and message.data.get("handed_back") is True

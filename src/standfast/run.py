@@ -135,11 +135,14 @@ class Run(Generic[S]):
         why = (reply.text.strip() or reply.reasoning.strip())[-WHY_CHARACTERS:]
         return await ToolUse(self, reply.dialect, tools).perform(reply.tool_calls, why=why)
 
-    def withhold(self, call: Call[Any]) -> Literal["over", "cut", "not begun"]:
+    def withhold(
+        self, call: Call[Any], *, unless_approved: bool = False
+    ) -> Literal["over", "approved", "cut", "not begun"]:
         """What an earlier attempt at this step left of a call that is not to be performed now.
 
         The call counts as dealt with. "over": it has ended, and `run.call` still gives its result or raises its error;
-        "cut": it was begun, and nobody may know what came of it; "not begun": nothing happened.
+        "cut": it was begun, and nobody may know what came of it; "not begun": nothing happened. `unless_approved`
+        leaves alone what a person has approved: "approved", and `run.call` performs it.
         """
         made = unperformed.get()
         if made is not None:
@@ -147,6 +150,8 @@ class Run(Generic[S]):
         row = self._s.journal.next_row(call)
         if row is not None and (row.status == "finished" or row.error is not None):
             return "over"
+        if unless_approved and row is not None and row.status == "approved":
+            return "approved"
         self._s.journal.pass_over(call)
         return "cut" if row is not None and row.status in ("started", "cut", "in_doubt", "check") else "not begun"
 

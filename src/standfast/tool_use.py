@@ -30,10 +30,18 @@ class ToolUse:
         self._dialect: Dialect = dialect
         self._tools = {one.name: one for one in usables(tools)}
 
-    async def perform(self, asked: Sequence[ToolCall], why: str = "", withhold: str = "") -> list[Json]:
-        """Messages for the model, in the order it asked. With `withhold`, only what is over already is told."""
+    async def perform(
+        self, asked: Sequence[ToolCall], why: str = "", withhold: str = "", *, unless_approved: bool = False
+    ) -> list[Json]:
+        """Messages for the model, in the order it asked.
+
+        With `withhold`, only what is over already is told, and `unless_approved` performs what a person has approved.
+        """
         if withhold:  # one by one: which of equal calls is over depends on their order
-            return [await self._one(one, self._withheld(self._prepared(one), withhold), why) for one in asked]
+            return [
+                await self._one(one, self._withheld(self._prepared(one), withhold, unless_approved), why)
+                for one in asked
+            ]
         prepared = [(one, self._prepared(one)) for one in asked]
         if len(prepared) == 1:  # without a task of its own its admission shares a commit with what came before
             return [await self._one(*prepared[0], why)]
@@ -55,12 +63,12 @@ class ToolUse:
         except StandfastError as error:
             return f"not executed: {error}"
 
-    def _withheld(self, call: Call[Any] | str, why: str) -> Call[Any] | str:
-        """The call if it is over already, for its result; else what is true of it."""
+    def _withheld(self, call: Call[Any] | str, why: str, unless_approved: bool) -> Call[Any] | str:
+        """The call if it is over already, for its result, or still to be performed; else what is true of it."""
         if isinstance(call, str):
             return call
-        left = self._run.withhold(call)
-        if left == "over":
+        left = self._run.withhold(call, unless_approved=unless_approved)
+        if left in ("over", "approved"):
             return call
         if left == "cut" and call.tool.effect != "read":
             return f"cut off: {why}; {_UNKNOWN}"

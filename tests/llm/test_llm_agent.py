@@ -433,6 +433,26 @@ async def test_redirect_now_among_tools_keeps_what_is_over_and_withholds_the_res
         assert world.sent == ["ann", "bob"]
 
 
+@pytest.mark.parametrize("comes", ["hand-back", "message"])
+async def test_what_was_approved_is_performed_before_the_note_of_a_hand_back_is_answered(comes: str) -> None:
+    """R24: a take-over calls nothing off; a message for right now does, as it may say to leave it."""
+    m = models.scripted(use("burn", what="x"), "Thanks.", "Done.")
+    one = LLMAgent("one", model=m, tools=[burn])
+    async with lab([one]) as runs:
+        run = await runs.start(one, "Go.")
+        [need] = (await held(run, "asks")).needs
+        assert await (run.take_over(by="ann") if comes == "hand-back" else run.pause(by="ann"))
+        assert await run.approve(str(need.call))
+        if comes == "hand-back":
+            assert await run.hand_back("I have seen it")
+        else:
+            assert await run.message("leave it", when="now")
+            assert await run.resume()
+        assert await run.result(timeout=120) == "Done."
+        withheld = "not executed: a message came that is answered first; ask again if it is still wanted"
+        assert results((await run.state()).log) == ["x is gone" if comes == "hand-back" else withheld]
+
+
 async def test_a_repeatable_tool_that_was_cut_is_not_called_unexecuted() -> None:
     """R35: it had begun, and may have done what it does."""
 
