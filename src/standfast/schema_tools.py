@@ -131,13 +131,7 @@ class SchemaTool(Tool[..., R]):
     def contract(self) -> Json:
         """What must not change under a run that is resumed."""
         schema = {key: value for key, value in self._described[1].items() if key not in _WORDS}
-        # Unlike a function, a schema that names no further arguments allows them.
-        return {
-            "name": self.name,
-            "effect": self.effect,
-            "schema": {"additionalProperties": True, **schema},
-            "result_schema": self.result_schema,
-        }
+        return {"name": self.name, "effect": self.effect, "schema": schema, "result_schema": self.result_schema}
 
     def same_code(self, other: Tool[..., Any]) -> bool:
         """Is the other one this tool, made anew from the same place and the same schema?"""

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from standfast import arguments, equal_writes
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.changed_arguments import changed, closed, validate
 from standfast.codec import JsonSchema, storable
 from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse, WrongState
@@ -83,7 +84,7 @@ def approve(call_id: str, args: Json | None) -> Act:
     """A person lets a call pass, with the arguments asked for or with others."""
     if args is not None and not isinstance(args, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Misuse(f"arguments are given by name, not as {args!r}", hint='for example args={"amount": 5}')
-    changed: Json = {} if args is None else from_json(storable(args))
+    given: Json = {} if args is None else from_json(storable(args))
     checks = Outside()
 
     def act(tx: Tx, row: RunRow, ask: Ask) -> Answer:
@@ -95,13 +96,15 @@ def approve(call_id: str, args: Json | None) -> Act:
                 "this is a question, not an approval", (Choice("answer", {"call_id": call_id}, "answer it"),)
             )
         if args is not None:
-            merged: Any = {**from_json(call.args), **changed}
             schema = tool_schema(tx, row, call.tool, "schema")
+            asked: Json = from_json(call.args)
+            merged = changed(asked, given, schema or {})
+            raw = to_json(merged)
             if schema is not None:
-                closed: Json = {"additionalProperties": False, **schema}
-                JsonSchema.fits(checks, closed, merged, f"an argument of {call.tool}")
+                what = f"an argument of {call.tool}"
+                checks.found(lambda: validate(asked, merged, schema, what), to_json(schema), call.args, raw)
             call.wanted = call.args.decode()
-            call.args = to_json(merged)
+            call.args = raw
         call.status = "approved"
         event = ev.Answered(call=call.id, answer="approved", by=ask.by, reason=ask.reason, value=from_json(call.args))
         return _settled(tx, row, call, event, "it was approved")
@@ -143,7 +146,7 @@ def answer(call_id: str, value: Any) -> Act:
             )
         plain = from_json(raw)
         if isinstance(call.schema, dict):
-            JsonSchema.fits(checks, call.schema, plain, "the answer")
+            JsonSchema.fits(checks, closed(call.schema), plain, "the answer")
         if isinstance(call.options, list) and plain not in call.options:
             raise WrongState(f"{plain!r} is not one of the options", hint=f"answer with one of {call.options}")
         call.status, call.result = "finished", raw

@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from standfast import arguments
 from standfast import events as ev
 from standfast.abc import Tx
+from standfast.changed_arguments import closed
 from standfast.codec import JsonSchema, storable
 from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse
@@ -64,8 +65,7 @@ def perform(tool: str, args: JsonValue, mail_id: str) -> Act:
         known = {name: one for name, one in contract.get("tools", {}).items() if name not in NO_TOOLS}
         if tool not in known:
             return Refused(f"agent {row.agent} has no tool {tool!r}; it has {', '.join(sorted(known)) or 'none'}")
-        schema = {**known[tool]["schema"], "additionalProperties": False}
-        JsonSchema.fits(checks, schema, plain, f"an argument of {tool}")
+        JsonSchema.fits(checks, closed(known[tool]["schema"]), plain, f"an argument of {tool}")
         data: Json = {"order": "perform", "tool": tool, "args": plain}
         text = f"perform {tool}"
         tx.insert_mail(
