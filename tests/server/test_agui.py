@@ -301,3 +301,47 @@ def test_the_same_request_sent_twice_is_one_run(server: Server) -> None:
     first, second = stream(server, "/agui/writer", body), stream(server, "/agui/writer", body)
     assert text_of(first) == text_of(second)
     assert [event["type"] for event in server.events(body["runId"])].count("mail_received") == 0
+
+
+@pytest.mark.parametrize("same_run", [True, False], ids=["sent again", "by another tab"])
+def test_an_answer_to_a_run_that_has_ended_begins_no_other(server: Server, *, same_run: bool) -> None:
+    """A second click would pay a second time (R15, R36)."""
+    name = thread()
+    (interrupt,) = to_approve(server, name)[-1].outcome.interrupts
+    entry = {"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}
+    body = asked(name, state={"item": "cup"}, resume=[entry])
+    assert sent_by(stream(server, "/agui/shop", body)) == ["sent cup"]
+    again = body if same_run else asked(name, state={"item": "cup"}, resume=[entry])
+    refused = server.post("/agui/shop", again, status=409)
+    assert "any more: it is done" in refused["detail"]
+    assert len(runs_of(server, name)) == 1
+
+
+def test_an_answer_beside_words_that_the_run_has_had_begins_no_other(server: Server) -> None:
+    """Clients send the whole conversation each time; only what is said anew begins a new run."""
+    name = thread()
+    first = asked(name, text="a cup, please", state={"item": "cup"})
+    (question,) = stream(server, "/agui/shop", first)[-1].outcome.interrupts
+    said = asked(name, text="make haste")
+    stream(server, "/agui/shop", said)
+    entry = {"interruptId": question.id, "status": "resolved", "payload": "none"}
+    (approval,) = stream(server, "/agui/shop", asked(name, resume=[entry]))[-1].outcome.interrupts
+    entry = {"interruptId": approval.id, "status": "resolved", "payload": {"approved": True}}
+    stream(server, "/agui/shop", asked(name, resume=[entry]))
+    for messages in (first["messages"], first["messages"] + said["messages"]):
+        server.post("/agui/shop", {**asked(name, resume=[entry]), "messages": messages}, status=409)
+    assert len(runs_of(server, name)) == 1
+    stream(server, "/agui/shop", asked(name, text="another one", state={"item": "pot"}, resume=[entry]))
+    assert len(runs_of(server, name)) == 2, "new words do, whatever was answered beside them"
+
+
+def test_an_answer_in_a_thread_without_a_run_begins_none(server: Server) -> None:
+    name = thread()
+    entry = {"interruptId": "user", "status": "resolved"}
+    refused = server.post("/agui/shop", asked(name, state={"item": "cup"}, resume=[entry]), status=409)
+    assert "no run that waits" in refused["detail"]
+    assert runs_of(server, name) == []
+
+
+def runs_of(server: Server, name: str) -> list[Any]:
+    return [one for one in server.get("/api/runs?agent=shop&limit=1000")["runs"] if name in one["labels"].values()]

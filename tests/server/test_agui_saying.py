@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from standfast.events import TextDelta
 from standfast.server.agui_events import MOST_EARLY, MOST_ENDED, Known, Saying
 from standfast.server.agui_messages import LONGEST_SNAPSHOT, Conversation
@@ -94,3 +96,16 @@ def test_a_conversation_keeps_what_the_client_sent_as_it_was_and_adds_to_a_text_
     (line,) = talk.snapshot()
     told = {"id": "c.result", "role": "tool", "toolCallId": "c", "content": "ok"}
     assert line["messages"] == [picture, {**begun, "content": "Once upon"}, asked, told]
+
+
+@pytest.mark.parametrize("kind", ["pause_asked", "taken_over", "run_halted"])
+def test_a_run_that_was_paused_while_it_was_queued_has_stopped(kind: str) -> None:
+    """Nobody had it, so nobody had to stop: no run_paused follows, and the interrupt is due (R36)."""
+    saying = Saying("t", "a", "r")
+    told = [{"type": "run_started", "seq": 1, "status": "queued"}, {"type": kind, "seq": 2, "status": "paused"}]
+    list(saying.recall(told))
+    assert saying.stopped
+    list(saying.event({"type": "run_queued", "seq": 3, "status": "queued", "why": "resumed", "holds": []}))
+    assert not saying.stopped
+    list(saying.event({"type": kind, "seq": 4, "status": "pausing"}))
+    assert not saying.stopped, "it has a step under way"

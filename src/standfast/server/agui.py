@@ -52,6 +52,10 @@ async def run_agent(surface: Surface, actor: Actor, request: Request) -> Respons
     known = await _of_thread(surface, actor, agent, given.thread_id)
     if known is not None and (known.status not in ENDED or known.id == given.run_id):
         return await _go_on(surface, actor, given, known, program_of(request))
+    if given.resume and not await _new_words(surface, given, known):  # an answer begins nothing
+        if known is not None:
+            return await _go_on(surface, actor, given, known, program_of(request))
+        raise Problem(409, "this thread has no run that waits for an answer", "start one without `resume`")
     if agent not in {each["name"] for each in await surface.agents(actor)}:
         raise Problem(404, f"no agent {agent[:100]!r} is known here", "GET /api/agents shows those there are")
     start = {
@@ -81,6 +85,16 @@ async def _of_thread(surface: Surface, actor: Actor, agent: str, thread: str) ->
     return found[0] if found else None
 
 
+async def _new_words(surface: Surface, given: RunInput, known: RunView | None) -> bool:
+    """Does the input end with words of the user that the thread's last run has not had?"""
+    words = given.last_words
+    if known is None or not words:
+        return bool(words)
+    handed = f"/{_words_key(known.id, words)}"  # after the name of whoever sent it
+    had = await surface.reader.read(lambda tx: any(each.endswith(handed) for each in tx.requests_of(known.id)))
+    return words != known.labels.get(FIRST) and not had
+
+
 async def _state(surface: Surface, actor: Actor, agent: str, given: RunInput, *, again: bool) -> Any:
     """The state to begin with: the one that was sent, and the last words where the agent takes words."""
     about = next((each for each in await surface.agents(actor) if each["name"] == agent), None)
@@ -103,7 +117,7 @@ async def _go_on(surface: Surface, actor: Actor, given: RunInput, view: RunView,
     words = given.last_words
     if not given.resume and words and words != view.labels.get(FIRST) and view.status not in ENDED:
         # by its own id: words that were handed over before are not said again
-        args = {"text": given.messages[-1].text, "request_id": _key(f"agui:{view.id}:{words}")}
+        args = {"text": given.messages[-1].text, "request_id": _words_key(view.id, words)}
         await surface.verb(actor, "message", view.id, args)
     return _stream(surface, actor, given, view.id, after, program)
 
@@ -127,6 +141,10 @@ async def _resume(surface: Surface, actor: Actor, given: RunInput, view: RunView
             raise
 
 
+def _words_key(run: str, words: str) -> str:
+    return _key(f"agui:{run}:{words}")
+
+
 def _key(text: str) -> str:
     """A request id of what may be long: clients choose the ids of their runs, messages and interrupts."""
     return text if len(text) <= LONGEST_KEY else f"agui:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -138,9 +156,10 @@ def _verbs(view: RunView, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     need = next((shown for shown in view_json(view)["needs"] if shown["id"] == answer.interrupt_id), None)
     if need is None:
         if answer.interrupt_id not in view.holds:
+            over = f"any more: it is {view.status}" if view.status in ENDED else "(any more)"
             raise Problem(
                 409,
-                f"the run does not wait for {answer.interrupt_id[:100]!r} (any more)",
+                f"the run does not wait for {answer.interrupt_id[:100]!r} {over}",
                 "look at the interrupts of the last RUN_FINISHED",
                 run=view.id,
             )
@@ -237,6 +256,7 @@ async def _told(surface: Surface, given: RunInput, run: str, after: int, who: Vi
                 async with asyncio.timeout(15):
                     await news.wait()
             except TimeoutError:
+                saying.stopped = True  # for all that is known: a look at the run tells
                 yield b": still here\n\n"
     except StandfastError as error:
         yield _line({"type": "RUN_ERROR", "message": str(error), "code": type(error).__name__})

@@ -175,6 +175,8 @@ class Saying:
             self.stopped = True
         elif event["type"] in GOING:
             self.stopped = False
+        elif event.get("status") == "paused":  # it was queued: nobody had to stop
+            self.stopped = True
 
     def event(self, event: dict[str, Any]) -> Iterator[Line]:
         """One event of the record."""
