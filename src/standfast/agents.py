@@ -323,7 +323,8 @@ def _is_type(given: object) -> bool:
 
 def _fits_its_own_type(value: Any) -> bool:
     try:
-        Codec(type(value)).dump(value)
+        own: Codec[Any] = Codec(type(value))
+        own.dump(value)
     except NotStorable:
         return False
     return True

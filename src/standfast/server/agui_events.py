@@ -328,7 +328,7 @@ def _approval_schema(args: Json | None) -> Line:
     """What an answer to an approval looks like. Arguments that `editedArgs` leaves out stay as they were asked for."""
     args = args or {}
     edited = {name: part for name, part in args.items() if name not in ("required", "$defs")}
-    described = {"description": "the changed arguments; those left out stay as they are, and so do their fields"}
+    described = {"description": "the changed arguments; those left out stay as they are"}
     return {
         "type": "object",
         "properties": {
