@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """Who has handed a callback to the loop."""
+
+    work: object = None  # the function in a pool's thread, as its owner knows it; None: another thread
+    cut: bool = False  # had it been cut by then, or its call?
+
+
 class _Now(threading.local):
-    handed = False
+    giver: Giver | None = None
 
 
 _now = _Now()
 
 
-def handed() -> bool:
-    """Is a thread's callback being called in this thread just now? What it has begun goes on by itself."""
-    return _now.handed
+def handed() -> Giver | None:
+    """Whose callback is being called in this thread just now? What it has begun goes on by itself."""
+    return _now.giver
 
 
-def hand(callback: Callable[..., object], *args: Any) -> None:
+def hand(giver: Giver, callback: Callable[..., object], *args: Any) -> None:
     """A callback that a thread has handed to the loop."""
-    before, _now.handed = _now.handed, True
+    before, _now.giver = _now.giver, giver
     try:
         callback(*args)
     finally:
-        _now.handed = before
+        _now.giver = before

@@ -11,6 +11,7 @@ import concurrent.futures
 from typing import Any, Literal
 
 from standfast.context import CallContext, Stopped
+from standfast.from_threads import handed
 from standfast.ladder import cut_task, grant, leave_behind
 from standfast.owning import Pieces, in_loop
 from standfast.places import place_of_task
@@ -26,8 +27,10 @@ class HandedTask:
     kind: Literal["thread", "task"] = "task"
 
     def __init__(self, task: asyncio.Task[Any], call: CallContext) -> None:
+        giver = handed()
         self.over: asyncio.Future[None] = task
         self.call: object = call
+        self.handed_by = None if giver is None else giver.work
         self._task = task
         self._cut = False
 
@@ -37,8 +40,8 @@ class HandedTask:
         if not task.done() or task.cancelled():
             return None
         error = task.exception()
-        if error is None:
-            return "finished"
+        if error is None:  # one that caught its cancellation may have left out the rest, unless it took that back
+            return None if task.cancelling() else "finished"
         return None if self._cut and comes_of_the_cut(error) else "failed"
 
     def cut(self, grace: float) -> None:

@@ -132,7 +132,8 @@ class RunTask(asyncio.Task[T]):
     def cancel(self, msg: Any | None = None) -> bool:
         """False if it has been cut already and is cleaning up: then whoever waits for it gets theirs when it ends."""
         by = getattr(_asking, "task", None) or _current_task()
-        if by is self or (by is None and not handed()):
+        giver = handed()
+        if by is self or (by is None and not giver):
             return super().cancel(msg)
         ladder, theirs = _ladders.get(self), ladder_of(by)
         if ladder is not None and ladder.asked and ladder.quiet > 0:
@@ -140,8 +141,8 @@ class RunTask(asyncio.Task[T]):
                 theirs.allow(ladder.quiet + theirs.grace)  # it waits for this clean-up before its own begins
             return False
         # A step may pass on the end of one call before the others are cut; a thread that is cut gives up what it
-        # waited for.
-        if theirs is not None or by is None or self.stopping():
+        # waited for. What a thread cancels before that, as logic of its own, is no part of a stop.
+        if theirs is not None or self.stopping() or (by is None and giver is not None and giver.cut):
             _passed[self] = self.get_loop().time()
         return super().cancel(msg)
 

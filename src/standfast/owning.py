@@ -19,6 +19,7 @@ class Piece(Protocol):
 
     over: asyncio.Future[None]  # of its owner's loop; done once the function has ended, or will never begin
     call: object  # whose code has begun it; None: a step's
+    handed_by: object  # a coroutine: the function whose thread has handed it over, if that is a piece too
 
     @property
     def kind(self) -> Literal["thread", "task"]: ...
@@ -122,10 +123,10 @@ class Pieces:
     def by_itself(self) -> ByItself | None:
         """How all that was running when the owner was cut has ended by itself; None if anything was cut short.
 
-        A thread that waits for what it has handed over is cut short however that ends.
+        A thread that waits for what it has handed over is cut short however that ends: it tells nothing.
         """
-        handed = [piece for piece in self._asked if piece.kind == "task"]
-        ends = {piece.by_itself for piece in handed or self._asked}
+        waiting = {piece.handed_by for piece in self._asked}
+        ends = {piece.by_itself for piece in self._asked if piece.by_itself or piece not in waiting}
         if not ends or None in ends:
             return None
         return "failed" if "failed" in ends else "finished"

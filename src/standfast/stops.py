@@ -342,12 +342,16 @@ def _ended_as(call: CallRow | None) -> Literal["aborted", "finished", "failed", 
 def _with_undo_outcome(flight: InFlight, ledger: list[CallRow]) -> InFlight:
     """A cut write stays in doubt unless its undo or probe has settled it: it had no effect that is left.
 
-    If its thread came to its own end, the effect was there, and is not called aborted for being taken back.
+    If its thread came to its own end, the effect was there, and is not called aborted for being taken back; unless
+    there was nothing to take back.
     """
     if flight.outcome != "in_doubt":
         return flight
     settled = next((c for c in ledger if c.id == flight.call.id and c.undo == "undone"), None)
-    return flight if settled is None else replace(flight, outcome=flight.threads or "aborted")
+    if settled is None:
+        return flight
+    taken_back = settled.tries > 0  # no try of its undo: its probe has said that it had not happened
+    return replace(flight, outcome=(taken_back and flight.threads) or "aborted")
 
 
 def partial_output(tx: Tx, row: RunRow) -> str:

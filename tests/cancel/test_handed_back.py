@@ -113,11 +113,23 @@ class Charge:
                 self.log.append("asked")
 
     async def acts_when_it_is_cut(self) -> None:
+        """And says that it goes on all the same."""
         self.begun.set()
         try:
             await asyncio.sleep(1000)
         except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
             self.log.append("charged")
+
+    async def returns_when_it_is_cut(self) -> None:
+        """A tidy clean-up: nobody can know whether the rest was done."""
+        self.begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(1000)
+            self.log.append("charged")
+        self.log.append("ended")
 
     async def refund(self, _: Performed[Any, Any]) -> None:
         self.log.append("refunded")
@@ -183,6 +195,108 @@ async def test_what_it_still_did_is_not_called_aborted(db: str, body: str, hand:
         assert it.log == ["charged", "refunded"]
         assert outcomes(receipt) == {"charge": "finished"}
         assert [u.outcome for u in receipt.undone] == ["undone"]
+
+
+@of_every_kind
+async def test_one_that_catches_its_cut_and_returns_is_not_called_finished(db: str, body: str, hand: Hand) -> None:
+    """R9: what was cut is finished only if that is sure."""
+    it = Charge()
+    charge = tool_of(body, hand, it.returns_when_it_is_cut, undo=it.refund)
+    async with under_way(db, one_call_of(charge), it.begun) as run:
+        receipt = await cancelled(run)
+        assert it.log == ["ended", "refunded"]
+        assert outcomes(receipt) == {"charge": "aborted"}
+        assert [u.outcome for u in receipt.undone] == ["undone"]
+
+
+async def test_what_a_portal_has_begun_is_not_called_finished(db: str) -> None:
+    """The task that a portal of anyio starts catches the cancellation of what it runs."""
+    it = Charge()
+
+    @tool(undo=it.refund)
+    async def charge() -> None:
+        async with anyio.from_thread.BlockingPortal() as portal:
+            await asyncio.to_thread(portal.call, it.ends)
+
+    async with under_way(db, one_call_of(charge), it.begun) as run:
+        receipt = await cancelled(run)
+        assert it.log == ["ended", "refunded"]
+        assert outcomes(receipt) == {"charge": "aborted"}
+        assert [u.outcome for u in receipt.undone] == ["undone"]
+
+
+@pytest.mark.parametrize("work", [Charge.returns_when_it_is_cut, Charge.acts_when_it_is_cut], ids=lambda w: w.__name__)
+async def test_a_thread_that_was_cut_counts_beside_one_that_waits(
+    db: str, work: Callable[[Charge], Coroutine[Any, Any, None]]
+) -> None:
+    """Only the thread that waits for what it has handed over is left out: the other one was cut half-way."""
+    it, loop = Charge(), asyncio.get_running_loop()
+    debited = threading.Event()
+
+    def pays() -> None:
+        debited.set()
+        while True:
+            time.sleep(0.002)
+
+    @tool(undo=it.refund)
+    async def charge() -> None:
+        waits = asyncio.to_thread(and_waits, loop, lambda: work(it))
+        await asyncio.gather(asyncio.to_thread(pays), waits)
+
+    async with under_way(db, one_call_of(charge), debited) as run:
+        await it.begun.wait()
+        receipt = await cancelled(run)
+        assert it.log[-1] == "refunded"
+        assert outcomes(receipt) == {"charge": "aborted"}
+        assert [u.outcome for u in receipt.undone] == ["undone"]
+
+
+class Nudged:
+    """A task that a thread once cancels by itself, which it catches; and one beside it that nobody has nudged."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.nudged = asyncio.Event()
+        self.log: list[str] = []
+
+    async def acts(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.loop.create_future()
+        self.nudged.set()
+        try:
+            await self.loop.create_future()
+        finally:
+            self.log.append("cut")
+
+    async def cleans_up(self) -> None:
+        try:
+            await self.loop.create_future()
+        finally:
+            await asyncio.sleep(0.3)
+            self.log.append("the other one has cleaned up")
+
+    async def play(self) -> None:
+        task, other = self.loop.create_task(self.acts()), self.loop.create_task(self.cleans_up())
+        await asyncio.sleep(0)  # both have begun
+        await asyncio.to_thread(self.loop.call_soon_threadsafe, task.cancel)
+        await self.loop.create_future()
+        del other
+
+
+@pytest.mark.parametrize("owner", ["call", "step"])
+async def test_a_task_that_a_thread_has_nudged_is_cut_at_once(db: str, owner: str) -> None:
+    """A cancellation of the code's own, that it caught, is no part of the stop that comes after it."""
+    it = Nudged()
+    charge = tool(name="charge", effect="read")(it.play)
+
+    @agent("nudging")
+    async def nudging(run: Run[Nothing]) -> Done[None]:
+        await (run.call(charge()) if owner == "call" else it.play())
+        return Done(None)
+
+    async with under_way(db, nudging, it.nudged) as run:
+        assert (await cancelled(run)).residue == ()
+        assert it.log == ["cut", "the other one has cleaned up"]
 
 
 @of_every_kind

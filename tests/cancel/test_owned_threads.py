@@ -26,7 +26,7 @@ from tests.cancel.support import LIMIT, Nothing, cancelled, left_behind, of_kind
 from tests.cancel.test_left_running import told
 from tests.helpers import eventually
 
-from standfast import Accepted, Agent, CallTimedOut, Done, Performed, Run, Runtime, agent, tool
+from standfast import Accepted, Agent, CallTimedOut, Done, NotHappened, Performed, Run, Runtime, agent, tool
 from standfast.events import LateResult, VerbNoted
 
 Mechanism = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -236,6 +236,28 @@ async def test_a_cut_write_whose_thread_came_to_its_own_end_is_not_called_aborte
         assert outcomes(receipt) == {"charge": "finished" if error is None else "failed"}
         assert [u.outcome for u in receipt.undone] == ["undone"]
         assert receipt.residue == ()
+
+
+async def test_a_cut_write_that_has_not_happened_is_not_called_finished(db: str) -> None:
+    """R9: its thread came to its own end, but the effect would have come after that; its probe knows."""
+    begun, log = threading.Event(), list[str]()
+
+    async def refund(_: Performed[Any, Any]) -> None:
+        log.append("refunded")
+
+    async def not_there(_: Performed[Any, Any]) -> NotHappened:
+        return NotHappened()
+
+    @tool(undo=refund, probe=not_there)
+    async def charge() -> None:
+        await asyncio.to_thread(obstinate, begun, [])
+        log.append("charged")
+
+    async with under_way(db, one_call_of(charge), begun) as run:
+        receipt = await cancelled(run)
+        assert log == []
+        assert [(u.outcome, u.reason) for u in receipt.undone] == [("undone", "it had not happened")]
+        assert outcomes(receipt) == {"charge": "aborted"}
 
 
 def wrapping(begun: threading.Event) -> None:

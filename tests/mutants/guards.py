@@ -677,6 +677,26 @@ def what_a_thread_hands_back_may_clean_up() -> None:
     )
 
 
+def a_task_that_a_thread_has_nudged_is_cut_at_once() -> None:
+    _in_a_folder(
+        lambda folder: handed_back.test_a_task_that_a_thread_has_nudged_is_cut_at_once(str(folder / "runs.db"), "step")
+    )
+
+
+def what_a_portal_has_begun_is_not_called_finished() -> None:
+    _in_a_folder(
+        lambda folder: handed_back.test_what_a_portal_has_begun_is_not_called_finished(str(folder / "runs.db"))
+    )
+
+
+def a_thread_that_was_cut_counts_beside_one_that_waits() -> None:
+    _in_a_folder(
+        lambda folder: handed_back.test_a_thread_that_was_cut_counts_beside_one_that_waits(
+            str(folder / "runs.db"), handed_back.Charge.acts_when_it_is_cut
+        )
+    )
+
+
 def what_before_starts_is_owned() -> None:
     _in_a_folder(
         lambda folder: left_by_calls.test_what_before_has_started_is_cut_before_the_undo(str(folder / "runs.db"))

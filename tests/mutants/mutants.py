@@ -389,9 +389,30 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a thread that gives up disturbs the clean-up of what it has handed back",
         "ladder.py",
-        "(by is None and not handed())",
+        "(by is None and not giver)",
         "by is None",
         caught_by="what_a_thread_hands_back_may_clean_up",
+    ),
+    Mutant(
+        "a cancellation that is a thread's own logic counts as part of the stop after it",
+        "ladder.py",
+        "and giver is not None and giver.cut)",
+        "and giver is not None)",
+        caught_by="a_task_that_a_thread_has_nudged_is_cut_at_once",
+    ),
+    Mutant(
+        "a coroutine that catches its cut and returns came to its own end",
+        "handed_tasks.py",
+        'return None if task.cancelling() else "finished"',
+        'return "finished"',
+        caught_by="what_a_portal_has_begun_is_not_called_finished",
+    ),
+    Mutant(
+        "a thread that was cut does not count beside one that waits",
+        "owning.py",
+        "if piece.by_itself or piece not in waiting",
+        "if piece.by_itself",
+        caught_by="a_thread_that_was_cut_counts_beside_one_that_waits",
     ),
     Mutant(
         "a refused call counts as clean-up",

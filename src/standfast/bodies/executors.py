@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from standfast.bodies.owned import ForeignWork, OwnedThread, name_of, owner, resolves_names
+from standfast.bodies.owned import ForeignWork, OwnedThread, giver, name_of, owner, resolves_names
 from standfast.bodies.standing_in import StandIn
 from standfast.from_threads import hand
 from standfast.owning import Pieces
@@ -53,7 +53,7 @@ class LoopWatch:
         attempt = current_attempt.get() if context is None else context.get(current_attempt)
         if attempt is None or not self._stands_soon.active or asyncio._get_running_loop() is self._loop:
             return self._plain_soon(callback, *args, context=context)
-        return self._plain_soon(hand, callback, *args, context=context)
+        return self._plain_soon(hand, giver(), callback, *args, context=context)
 
     def _run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         mine = owner() if self._stands.active else None

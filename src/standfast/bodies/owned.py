@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 from standfast.bodies.unwinding import Unwinding
 from standfast.context import Stopped, current_call
+from standfast.from_threads import Giver
 from standfast.handed_tasks import CUT, comes_of_the_cut
 from standfast.owning import Pieces, in_loop
 from standfast.places import place_of_thread
@@ -36,6 +37,20 @@ def _change_threads(pool_: ThreadPoolExecutor, thread: threading.Thread, *, ther
         elif not there:
             pool._threads = pool._threads - {thread}
             _joined_at_exit.pop(thread, None)
+
+
+class _Here(threading.local):
+    work: OwnedThread | None = None  # what this thread of a pool runs
+
+
+_here = _Here()
+
+
+def giver() -> Giver:
+    """Who hands something to the loop, from this thread."""
+    work, call = _here.work, current_call.get()
+    cut = (work is not None and work.is_cut) or (call is not None and call.stop_token.stopped)
+    return Giver(work, cut)
 
 
 def owner() -> Pieces | None:
@@ -68,6 +83,7 @@ class OwnedThread(Unwinding):
         self._withdrawn = False
         self._left = False
         self.by_itself: ByItself | None = None
+        self.handed_by: object = None
 
     # --- for the owner, in its loop ---------------------------------------------------------------
 
@@ -114,7 +130,9 @@ class OwnedThread(Unwinding):
         call, attempt = self._within
         vars_ = (current_call.set(call), current_attempt.set(attempt))  # run_in_executor copies no context
         self._thread = threading.current_thread()
+        before, _here.work = _here.work, self
         returned, raised = self._guarded(self._begin, self._fn)
+        _here.work = before
         current_call.reset(vars_[0])
         current_attempt.reset(vars_[1])
         if returned:
@@ -159,6 +177,7 @@ class ForeignWork:
         self._future: Future[Any] | None = None
         self._cut = False
         self.by_itself: ByItself | None = None
+        self.handed_by: object = None
 
     def handed(self, future: Future[Any] | None) -> None:
         """To its executor, which will set this future; None: it did not take the work."""
