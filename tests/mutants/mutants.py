@@ -571,7 +571,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a write that ran to its end and was undone is called aborted",
         "stops.py",
-        'outcome=flight.threads or "aborted"',
+        'outcome=(taken_back and flight.threads) or "aborted"',
         'outcome="aborted"',
         "what_came_to_its_own_end_is_not_aborted",
     ),
