@@ -7,6 +7,7 @@ import importlib.util
 import click
 import pytest
 from click.testing import CliRunner
+from tests.server.serving import ROOT
 
 from standfast.cli.app import SECTIONS, standfast
 
@@ -29,3 +30,12 @@ def test_a_command_without_its_extra_says_so_in_the_list(monkeypatch: pytest.Mon
     assert "(watch needs textual)" in told
     assert "(serve needs uvicorn)" in told
     assert "List runs; those that need someone on top." in told
+
+
+def test_the_guide_names_every_command() -> None:
+    guide = (ROOT / "docs" / "guide" / "terminal.md").read_text("utf-8")
+    rows = [line for line in guide.splitlines() if line.startswith("| **")]
+    assert len(rows) == len(SECTIONS)
+    for title, names in SECTIONS.items():
+        (row,) = (row for row in rows if row.startswith(f"| **{title}**"))
+        assert [name for name in names if f"`{name}`" not in row] == []
