@@ -222,6 +222,7 @@ class Agent(Generic[S, R]):
         here = sorted((name, one) for name, one in self.tools.items() if not one.gone)
         tools: dict[str, JsonValue] = {name: cast("JsonValue", one.contract) for name, one in here}
         fixed = [item.id for item in self.plan() if not item.redirects]
+        unprobed = [name for name, one in here if one.probe is None and one.effect in ("write", "irreversible")]
         return {
             "agent": self.name,
             "version": self.version,
@@ -233,6 +234,7 @@ class Agent(Generic[S, R]):
             "frames": cast("JsonValue", self.limits.contract),
             "plan": [[item.id, item.title] for item in self.plan()],
             **({"no_redirects": cast("JsonValue", fixed)} if fixed else {}),
+            **({"unprobed": cast("JsonValue", unprobed)} if unprobed else {}),
             **({} if self._may_read_redirects() else {"reads_redirects": False}),
             **(
                 {

@@ -11,6 +11,7 @@ from standfast.codec import Codec
 from standfast.contained import text_of
 from standfast.errors import NotStorable
 from standfast.flight import Flight
+from standfast.probes import NO_PROBE
 from standfast.records import CallRef, Happened, NotHappened, Performed
 from standfast.rows import CallRow
 from standfast.tools import Call, Tool
@@ -49,7 +50,7 @@ async def probe(tool: Tool[..., Any], row: CallRow, session: Session) -> Happene
     """What the tool's probe says; a string says why nobody knows."""
     ask = tool.probe
     if ask is None:
-        return "it has no probe"
+        return NO_PROBE
     try:
         answer = await aside(call_of(tool, row, session), lambda: ask(performed(tool, row)), tool.grace)
     except TookTooLong:

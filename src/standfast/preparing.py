@@ -185,7 +185,7 @@ class Preparing:
             if isinstance(answer, NotHappened) and await s.may_still_happen(row):
                 answer = "its old driver, or a program of it, may still be alive"
             if isinstance(answer, str):
-                if await self._decide(row, "in_doubt", None):
+                if await self._decide(row, "in_doubt", None, answer):
                     left.append(f"{row.tool}: it is not known whether this happened ({answer})")
             elif isinstance(answer, Happened):
                 assert tool is not None
@@ -194,7 +194,7 @@ class Preparing:
                 await self._decide(row, "not_begun", None)
         return left
 
-    async def _decide(self, call: CallRow, status: Any, result: bytes | None) -> bool:
+    async def _decide(self, call: CallRow, status: Any, result: bytes | None, why: str = "") -> bool:
         """Write what the probe said; False if a person or a late result was quicker."""
 
         def act(tx: Tx, row: RunRow) -> tuple[bool, list[Event], bytes | None]:
@@ -208,7 +208,7 @@ class Preparing:
             if status == "not_begun":
                 row.doc.writes = equal_writes.not_made(row.doc.writes, call.id)
             if status == "in_doubt":
-                return True, [ev.CallInDoubt(call=call.id, tool=call.tool, why="the probe does not know")], None
+                return True, [ev.CallInDoubt(call=call.id, tool=call.tool, why=why)], None
             decision: Any = "happened" if status == "finished" else "not_happened"
             return True, [ev.CallResolved(call=call.id, decision=decision, by=None, reason="its probe")], None
 

@@ -15,6 +15,7 @@ from standfast.consequences import consequences
 from standfast.delivering import disposition, limits_of
 from standfast.errors import StoreDamaged
 from standfast.leases import proven_dead
+from standfast.probes import can_ask_again
 from standfast.records import (
     ENDED,
     CallRef,
@@ -109,7 +110,7 @@ def readable_view(tx: Tx, named: tuple[str, str, Status], now: float, doing: str
 def needs(tx: Tx, row: RunRow, open_calls: list[CallRow], spent: Spent, mail: Sequence[MailRow]) -> list[Need]:
     """Everything only a person can settle, each with choices that can be sent back as they are."""
     found = [_asked(c) for c in open_calls if c.status == "asking" and row.status not in ENDED]
-    found += [_doubt(c) for c in open_calls if c.status == "in_doubt" and "in_doubt" in row.doc.holds]
+    found += [_doubt(tx, row, c) for c in open_calls if c.status == "in_doubt" and "in_doubt" in row.doc.holds]
     if row.status not in (*ENDED, "cancelling"):
         found += [_unread(tx, row, m, missed) for m in mail if (missed := row.doc.unread.get(m.id)) is not None]
     if row.status != "paused":
@@ -151,9 +152,10 @@ def _asked(call: CallRow) -> Need:
     return Need(call.id, "approval", call.question or "", call.id, call.since, choices, about)
 
 
-def _doubt(call: CallRow) -> Need:
+def _doubt(tx: Tx, row: RunRow, call: CallRow) -> Need:
     text = f"Did {call.tool}({call.args.decode()}) happen? It was in flight when its driver went."
-    return Need(call.id, "doubt", text, call.id, call.since, (Happened(), NotHappened(), CheckAgain()))
+    again = (CheckAgain(),) if can_ask_again(tx, row, call) else ()
+    return Need(call.id, "doubt", text, call.id, call.since, (Happened(), NotHappened(), *again))
 
 
 def _unread(tx: Tx, row: RunRow, mail: MailRow, missed: Missed) -> Need:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.helpers import held
-from tests.questions.world import Note, a_world, payer
+from tests.questions.world import Note, a_world, ask_bank, pay, payer
 
-from standfast import CheckAgain, Happened, NotHappened, Refused, TooLate, WrongState
+from standfast import CheckAgain, Done, Happened, NotHappened, Refused, Run, Runtime, TooLate, WrongState, agent, tool
 from standfast.abc import Point
 
 
@@ -84,8 +84,8 @@ async def test_not_happened_issues_the_call_with_the_same_key() -> None:
 
 async def test_every_choice_of_a_doubt_can_be_sent_back_as_it_is() -> None:
     async with a_world() as (runs, _):
-        run = await runs.start(payer, Note())
-        await runs.until(run, call="pay", point="performed")
+        run = await runs.start(payer, Note(to="bob"))
+        await runs.until(run, call="pay_probed", point="performed")
         await runs.crash()
         (need,) = (await held(run, "in_doubt")).needs
         kinds = {type(choice) for choice in need.choices}
@@ -155,6 +155,40 @@ async def test_check_again_asks_the_probe_again() -> None:
         world.probe = lambda: Happened("at last")
         assert await run.resolve(need.call, CheckAgain())
         assert await run.result(timeout=120) == "at last"
+
+
+async def test_where_there_is_no_probe_nobody_is_offered_to_ask_it_again() -> None:
+    """R40: it would come back to the same doubt."""
+    async with a_world() as (runs, _):
+        run = await runs.start(payer, Note())
+        await runs.until(run, call="pay", point="performed")
+        await runs.crash()
+        view = await held(run, "in_doubt")
+        (need,) = view.needs
+        assert need.choices == (Happened(), NotHappened())
+        refused = await run.resolve(need.call, CheckAgain())
+        assert isinstance(refused, Refused) and refused.why == "pay has no probe that could be asked again"
+        assert [c.args["decision"] for c in refused.choices] == ["happened", "not_happened"]
+        assert (await run.view()).seq == view.seq, "nothing was changed"
+        assert await run.choose(need, need.choices[1])
+        assert await run.result(timeout=120) == "paid 5"
+
+
+async def test_code_that_brings_a_probe_can_be_asked_again() -> None:
+    probed = tool(effect="write", probe=ask_bank, name="pay")(pay.fn)
+
+    @agent("payer")
+    async def newer(run: Run[Note]) -> Done[str]:
+        return Done(await run.call(probed(run.state.amount)))
+
+    async with a_world() as (runs, _):
+        run = await runs.start(payer, Note())
+        await runs.until(run, call="pay", point="performed")
+        await runs.crash()
+        await held(run, "in_doubt")
+        async with Runtime(runs.store_path, [newer]):
+            (need,) = (await run.view()).needs
+            assert need.choices == (Happened(), NotHappened(), CheckAgain())
 
 
 async def test_resolving_what_is_not_in_doubt_is_refused() -> None:

@@ -127,7 +127,7 @@ function Doubt({ run, need }: { run: string; need: Need }) {
       <button class="primary" onClick={() => resolve("happened", result.trim() ? { result: parsed(result) ?? result } : {})}>It happened</button>
       <input class="reason" aria-label="What it gave, if it happened" placeholder="what it gave (optional)" value={result} onInput={(e) => setResult(e.currentTarget.value)} />
       <button onClick={() => resolve("not_happened")}>It did not happen</button>
-      <button onClick={() => resolve("check_again")}>Check again</button>
+      {need.choices.some((c) => isObject(c) && c.decision === "check_again") && <button onClick={() => resolve("check_again")}>Check again</button>}
     </div>
   );
 }

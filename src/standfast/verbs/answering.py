@@ -16,6 +16,7 @@ from standfast.control import Act, Ask, saved
 from standfast.errors import Misuse, WrongState
 from standfast.events import Event
 from standfast.outside import Outside
+from standfast.probes import can_ask_again
 from standfast.records import (
     ENDED,
     Accepted,
@@ -66,6 +67,14 @@ def resolve(call_id: str, decision: Decision) -> Act:
                 JsonSchema.fits(checks, schema, result, "the result")
             call.status, call.result = "finished", raw
         elif isinstance(decision, CheckAgain):
+            if not can_ask_again(tx, row, call):
+                return Refused(
+                    f"{call.tool} has no probe that could be asked again",
+                    (
+                        Choice("resolve", {"call_id": call_id, "decision": "happened"}, "it happened"),
+                        Choice("resolve", {"call_id": call_id, "decision": "not_happened"}, "it did not happen"),
+                    ),
+                )
             call.status = "check"
         else:
             call.status = "not_begun"
