@@ -108,9 +108,11 @@ def test_an_address_that_names_another_one_is_not_followed(caplog: pytest.LogCap
         def do_POST(self) -> None:
             asked.append(f"{self.command} {self.path}")
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(code if self.path == "/hook" else 200)
-            if self.path == "/hook":
-                self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/stolen")
+            self.send_response(code if self.path.startswith("/hook") else 200)
+            if self.path.startswith("/hook"):
+                self.send_header(
+                    "Location", f"http://me:key@localhost:{self.server.server_address[1]}/hook/moved?token=key"
+                )
             self.end_headers()
 
         do_GET = do_POST  # noqa: N815 - the library's
@@ -122,7 +124,7 @@ def test_an_address_that_names_another_one_is_not_followed(caplog: pytest.LogCap
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        told = Notifier(cast("Any", None), cast("Any", None), f"http://127.0.0.1:{server.server_port}/hook")
+        told = Notifier(cast("Any", None), cast("Any", None), f"http://127.0.0.1:{server.server_port}/hook?token=key")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("standfast.server.notifying.PAUSES", ())
             assert not asyncio.run(told._call({"run": "r"}))  # pyright: ignore[reportPrivateUsage]
@@ -130,8 +132,11 @@ def test_an_address_that_names_another_one_is_not_followed(caplog: pytest.LogCap
         server.shutdown()
         thread.join()
         server.server_close()
-    assert asked == ["POST /hook"]
-    assert "it redirects to http://localhost, which is not followed" in caplog.text
+    assert asked == ["POST /hook?token=key"]
+    (line,) = (record.message for record in caplog.records if "redirects" in record.message)
+    assert f"http://127.0.0.1:{server.server_port} could not be told" in line
+    assert f"it redirects to http://localhost:{server.server_port}/…/moved, which is not followed" in line
+    assert "key" not in line
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,7 @@ class Notifier:
     def _shown(self) -> str:
         """Whom it calls, for the log: without path or arguments, which may be secret."""
         if self._is_address:
-            parts = urlsplit(self._target)
-            return f"{parts.scheme}://{parts.hostname}"
+            return _origin(self._target)
         return shlex.split(self._target)[0]
 
     @property
@@ -157,11 +156,20 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> None:
         """Not followed, not even on the same host: a redirected POST arrives as a GET without the need in it."""
-        to = urlsplit(newurl)
-        where = f"{to.scheme}://{to.hostname}" if to.hostname else "another address"
-        raise urllib.error.HTTPError(
-            req.full_url, code, f"it redirects to {where}, which is not followed: give that address", headers, fp
-        )
+        why = f"it redirects to {_where(newurl, req.full_url)}, which is not followed: give that address"
+        raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _where(url: str, given: str) -> str:
+    """Where it leads, without what may be secret: name, password, query, and what stands in the given path too."""
+    known = {part for part in urlsplit(given).path.split("/") if part}
+    path = "/".join("…" if part in known else part for part in urlsplit(url).path.split("/"))
+    return f"{_origin(url)}{path}"
 
 
 _OPENER = urllib.request.build_opener(_NoRedirects)
