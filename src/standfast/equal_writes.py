@@ -89,7 +89,8 @@ def not_made(writes: Writes | None, call: str) -> Writes | None:
 def in_words(call: Call[Any], shown: str, steps: int) -> str:
     """Why the run is held, and what can always be done; whether it can be told otherwise, the need's choices say."""
     what, made = ("child run", "begun") if call.tool.kind == "child" else ("write", "made")
+    was = made if made == "begun" else "made or tried"  # a write that raised is counted: its effect is unknown
     return (
-        f"{shown}: the same {what} was {made} in {steps} steps in a row, and is asked for again. It has not been "
+        f"{shown}: the same {what} was {was} in {steps} steps in a row, and is asked for again. It has not been "
         f"{made} again. Resume to let it be {made}, or cancel"
     )

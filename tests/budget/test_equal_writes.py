@@ -188,7 +188,7 @@ async def test_the_third_equal_write_in_consecutive_steps_is_held_and_named(kind
         run = await started(runs, kind)
         (need,) = (await held(run, "loop")).needs
         assert world.made == ["pay ann"] * 2
-        assert need.text.startswith("pay(to='ann'): the same write was made in 2 steps in a row")
+        assert need.text.startswith("pay(to='ann'): the same write was made or tried in 2 steps in a row")
         assert "Resume to let it be made, or cancel" in need.text
         otherwise = [] if kind == "pipeline" else ["redirect"]  # its stage never reads one, and so takes none
         assert [choice.verb for choice in need.choices] == ["resume", *otherwise, "cancel"]
@@ -284,7 +284,7 @@ async def test_what_was_not_performed_is_not_counted_and_the_hold_says_what_is_s
         run = await runs.start(faulty, Work())
         (need,) = (await held(run, "loop")).needs
         assert world.made == ["pay ann"] * 2
-        assert need.text.startswith("pay(to='ann'): the same write was made in 2 steps in a row")
+        assert need.text.startswith("pay(to='ann'): the same write was made or tried in 2 steps in a row")
         assert next(world.asked) == 8, "held before the next call"
 
 
