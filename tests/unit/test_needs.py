@@ -27,6 +27,9 @@ class NoContract:
     def contract(self, _: str) -> None:
         return None
 
+    def contract_of(self, _: str) -> None:
+        return None
+
 
 def in_status(status: Status, *holds: Hold) -> RunRow:
     row = blank_row("run", "agent", RunDoc(), 0.0)
