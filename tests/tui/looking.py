@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.helpers import eventually
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Static
 
 from standfast import Runtime
@@ -50,6 +51,17 @@ async def shown(pilot: Pilot[Any], app: WatchApp, words: str) -> RunScreen:
     await until(pilot, lambda: isinstance(app.screen, RunScreen) and words in bar(app))
     assert isinstance(app.screen, RunScreen)
     return app.screen
+
+
+async def asked(pilot: Pilot[Any], app: WatchApp, kind: type[Screen[Any]], need: str = "") -> None:
+    """Until a dialog is up and has chosen where keys go, which is a moment later; `need`: the kind or text of it."""
+
+    def ready() -> bool:
+        dialog: Any = app.screen
+        its_need = not need or (isinstance(dialog, kind) and need in (dialog.need.kind, dialog.need.text))
+        return isinstance(dialog, kind) and its_need and dialog.focused is not None
+
+    await until(pilot, ready)
 
 
 async def slow(runs: Runtime, **more: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.helpers import eventually
-from tests.tui.looking import LONG, Watching, needing, notice, shown, slow_on_screen, so_far, text, until
+from tests.tui.looking import LONG, Watching, asked, needing, notice, shown, slow_on_screen, so_far, text, until
 from textual.widgets import Button, Input, Select, Static, TextArea
 
 from standfast import Budget, Runtime
@@ -40,7 +40,7 @@ async def test_take_over_perform_a_tool_and_hand_back(runs: Runtime, watching: W
         await pilot.press("ctrl+s")
         await until(pilot, lambda: "draft performed: by hand" in notice(app))
         await pilot.press("t")
-        await until(pilot, lambda: isinstance(app.screen, HandBackDialog))
+        await asked(pilot, app, HandBackDialog)
         await pilot.press(*"done", "enter")
         await until(pilot, lambda: "hand back accepted" in notice(app))
     told = [event async for event in so_far(run) if event.type in ("taken_over", "person_acted", "handed_back")]

@@ -10,7 +10,20 @@ from typing import Any
 import pytest
 from tests.helpers import eventually
 from tests.server.serving import Server
-from tests.tui.looking import LONG, SIZE, Watching, bar, needing, shown, slow, slow_on_screen, so_far, text, until
+from tests.tui.looking import (
+    LONG,
+    SIZE,
+    Watching,
+    asked,
+    bar,
+    needing,
+    shown,
+    slow,
+    slow_on_screen,
+    so_far,
+    text,
+    until,
+)
 from textual.widgets import Button, DataTable, Input, Static, TextArea
 
 from standfast import Runtime
@@ -120,19 +133,18 @@ async def test_what_is_needed_comes_as_dialogs(runs: Runtime, watching: Watching
     run = await runs.start("asking", {})
     app = watching(run.id)
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, NeedDialog))
+        await asked(pilot, app, NeedDialog)
         labels = [str(button.label) for button in app.screen.query(Button).results(Button)]
         assert labels[:2] == ["red", "green"]
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
         assert "Which colour?" in text(app, "#needs")
         await pilot.press("a")
-        await until(pilot, lambda: isinstance(app.screen, NeedDialog))
+        await asked(pilot, app, NeedDialog)
         await pilot.press("tab", "enter")  # the second option
-        await until(pilot, lambda: isinstance(app.screen, NeedDialog) and app.screen.need.text == "How many?")
+        await asked(pilot, app, NeedDialog, "How many?")
         await pilot.press("7", "enter")
-        await until(pilot, lambda: isinstance(app.screen, NeedDialog) and app.screen.need.kind == "approval")
-        await until(pilot, lambda: app.focused is not None)  # a dialog chooses a moment after it is there
+        await asked(pilot, app, NeedDialog, "approval")
         assert app.focused is app.screen.query_one("#later"), "Enter typed for something else approves nothing"
         app.screen.query_one("#arguments", TextArea).load_text('{"colour": "grey"}')
         app.screen.query_one("#changed", Button).press()
