@@ -408,6 +408,8 @@ class Gate:
             await run.scope.park()
         else:
             self._s.ended(flight, outcome)
+            if outcome.kind == "cut":  # between two tries: the stop that is in the store has not come here yet
+                await run.scope.park()
 
     async def _owned(self, run: Run[Any], flight: Flight) -> Outcome:
         s = self._s

@@ -26,6 +26,12 @@ def test_an_undo_beside_a_body_that_is_still_at_work_elsewhere_is_not_called_don
     check(84_269)
 
 
+@pytest.mark.parametrize("seed", [1_695, 1_725])
+def test_a_pause_between_two_tries_that_is_not_known_here_yet_fails_no_call(seed: int) -> None:
+    """R4: the store has it already. The call ends as cut, and is made again when the run goes on."""
+    check(seed)
+
+
 def test_the_same_seed_tells_the_same_story() -> None:
     """A failing seed can be replayed: what the world saw is the same, to the last event."""
     for seed in (3, 11, 42):
