@@ -80,6 +80,7 @@ def carriers(wanted: Callable[[str], bool]) -> dict[int, str]:
     todo = [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and int(entry.name) != os.getpid()]
     latest = time.monotonic() + STARTING_WAIT
     while todo:
+        last = time.monotonic() > latest  # this look began when the time was up: whoever looks may be slow too
         starting: dict[int, bytes] = {}
         for pid in todo:
             environment = _environment(pid)
@@ -90,7 +91,7 @@ def carriers(wanted: Callable[[str], bool]) -> dict[int, str]:
                 environment = _environment(pid)  # it may have come out of `exec` between the two looks
             if environment and (mark := _mark_in(environment, wanted)):
                 found[pid] = mark
-        if time.monotonic() > latest:
+        if last:
             if len(_stuck) > STUCK_KEPT:
                 _stuck.clear()
             _stuck.update(starting.items())

@@ -79,20 +79,16 @@ def test_a_carrier_is_found_by_its_whole_mark_alone(mark: str) -> None:
         program.wait()
 
 
-def in_the_midst_of_exec(program: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+def in_the_midst_of_exec(program: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """What a look finds there: no environment yet, and no end of it in the kernel's line about the process."""
     environment, is_starting = marks._environment, marks._is_starting
-    left = looks
+    end = time.monotonic() + seconds
 
     def read(pid: int) -> bytes | None:
-        return b"" if pid == program.pid and left > 0 else environment(pid)
+        return b"" if pid == program.pid and time.monotonic() < end else environment(pid)
 
     def look(pid: int) -> bytes:
-        nonlocal left
-        if pid != program.pid or left <= 0:
-            return is_starting(pid)
-        left -= 1
-        return b"1"
+        return b"1" if pid == program.pid and time.monotonic() < end else is_starting(pid)
 
     monkeypatch.setattr(marks, "_environment", read)
     monkeypatch.setattr(marks, "_is_starting", look)
@@ -101,7 +97,7 @@ def in_the_midst_of_exec(program: subprocess.Popen[bytes], monkeypatch: pytest.M
 def test_a_program_that_is_just_being_started_is_found(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """R6, R39: in the midst of `exec` it shows no environment; a look that missed it would call it ended."""
     program = start(mark, "sleep", "1000")
-    in_the_midst_of_exec(program, monkeypatch, looks=300)  # a busy machine lets it wait longer than 100 ms
+    in_the_midst_of_exec(program, monkeypatch, seconds=0.3)  # a busy machine lets it wait longer than 100 ms
     assert carriers(mark.__eq__) == {program.pid: mark}
     monkeypatch.undo()
     assert end_carriers(mark.__eq__) == {}
@@ -147,7 +143,7 @@ def test_a_program_that_stays_in_exec_is_waited_for_once(mark: str, monkeypatch:
     try:
         monkeypatch.setattr(marks, "STARTING_WAIT", 0.1)
         with monkeypatch.context() as patch:
-            in_the_midst_of_exec(program, patch, looks=10**9)
+            in_the_midst_of_exec(program, patch, seconds=1000)
             assert carriers(mark.__eq__) == {}
         assert program.pid in {pid for pid, _ in marks._stuck}
         assert carriers(mark.__eq__) == {program.pid: mark}
