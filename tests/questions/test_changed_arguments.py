@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
 
 import pytest
 from pydantic import BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass
 from tests.helpers import held
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from standfast import Done, Handle, Need, Run, SchemaTool, WrongState, agent, ask, tool
 from standfast.changed_arguments import changed, closed
